@@ -47,7 +47,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 COMMANDS = ("sh", "console")
-FATES = ("run", "long", "gpu", "untested")  # a block of commands has one of these words: when it is executed
+WHEN = ("run", "long", "gpu", "untested")  # a block of commands has one of these words: the time at which it is executed
 SECONDS = {"run": 300, "long": 3600}  # time limit of a command
 FEW_IMAGES = ("dataset: synthetic", "dataset: synthetic, synthetic_train: 128, synthetic_test: 64")
 TOLERANCES = ("accuracy", "loss", "epoch")  # words of a block with tolerances of training results
@@ -63,8 +63,8 @@ class Block:
     nearby: str = ""  # the lines around it, which may name a commit
 
     @property
-    def fate(self):
-        return next((fate for fate in FATES if fate in self.tags), None)
+    def when(self):
+        return next((when for when in WHEN if when in self.tags), None)
 
     def __str__(self):
         return f"{self.page}:{self.line}"
@@ -93,13 +93,13 @@ def read_blocks(page, text):
 
 def complaints_of(block):
     """The mistakes of a block that are visible before it is executed."""
-    known = FATES + TOLERANCES + ("small", "cifar10", "status", "file")
+    known = WHEN + TOLERANCES + ("small", "cifar10", "status", "file")
     shown = "\n".join(block.text)
     if block.language in ("", "bash", "shell", "shell-session"):
         yield "a block of commands is `sh` or `console`, any other names its language or is `text`"
-    if block.language in COMMANDS and sum(fate in block.tags for fate in FATES) != 1:
+    if block.language in COMMANDS and sum(when in block.tags for when in WHEN) != 1:
         yield "a block of commands is one of run, long, gpu, untested=WHY"
-    if "small" in block.tags and (block.fate != "long" or block.language != "sh"):
+    if "small" in block.tags and (block.when != "long" or block.language != "sh"):
         yield "only a long script has a small form"
     if block.language not in COMMANDS and set(block.tags) - {"file"}:
         yield "only commands are executed"
@@ -329,10 +329,10 @@ def check_page(mode, source, dawn9, page, count):
     blocks = read_blocks(page, text)
     bad = [f"{block}: {what}" for block in blocks for what in complaints_of(block)] + list(dead_links(source, page, text))
     wanted = [block for block in blocks
-              if block.fate == "run" or block.fate == "long" and (mode == "long" or "small" in block.tags)]
+              if block.when == "run" or block.when == "long" and (mode == "long" or "small" in block.tags)]
     for block in blocks:
-        count[block.fate or "text"] += block not in wanted
-    if bad or mode == "look" or not (wanted if mode == "run" else any(block.fate == "long" for block in wanted)):
+        count[block.when or "text"] += block not in wanted
+    if bad or mode == "look" or not (wanted if mode == "run" else any(block.when == "long" for block in wanted)):
         return bad
     with tempfile.TemporaryDirectory(prefix="dawn9-docs.") as scratch:
         folder, data = os.path.join(scratch, "dawn9"), find_data(dawn9)
@@ -348,8 +348,8 @@ def check_page(mode, source, dawn9, page, count):
                 count["without CIFAR-10"] += 1
                 continue
             count["executed"] += 1
-            small = block.fate == "long" and mode == "run"
-            wrong = (execute_small if small else execute)(block, folder, variables, SECONDS["run" if small else block.fate])
+            small = block.when == "long" and mode == "run"
+            wrong = (execute_small if small else execute)(block, folder, variables, SECONDS["run" if small else block.when])
             if wrong:
                 bad.append(f"{block}: {wrong}")
     return bad

@@ -4,7 +4,7 @@
 [ "$(uname -m)" = x86_64 ] || skips x86-64 "$(uname -m) has no such levels"
 tiny | slower | sed 's/backend: reference/backend: cpu/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/; s/train: 128/train: 64/; s/test: 64/test: 32/; s/batch_size: 32/batch_size: 16/' >levels.yaml
 # RUN EXPRESSION...: each expression must be true of RUN's result `d`; the end of this script evaluates all at once
-record() {
+note() {
     run=$1
     shift
     for expression in "$@"; do printf '%s\t%s\n' "$run" "$expression" >>expected; done
@@ -25,7 +25,7 @@ for level in plain avx2 avx512 avx512-bf16 amx; do
     fi
     [ $status = 0 ] || fail "$level: status $status"
     ran="$ran $level"
-    record $level 'd["config"]["backend_options"]["cpu_level"] == "'$level'"' 'd["isa"] == "'$level'"'
+    note $level 'd["config"]["backend_options"]["cpu_level"] == "'$level'"' 'd["isa"] == "'$level'"'
 done
 case $ran in *" plain"*) ;; *) fail "only$ran ran" ;; esac
 
@@ -33,14 +33,14 @@ case $ran in *" plain"*) ;; *) fail "only$ran ran" ;; esac
 for pair in v3=avx2 v4=avx512 v4bf16=avx512-bf16; do
     case "$ran " in *" ${pair#*=} "*) ;; *) continue ;; esac
     accepts on cpu ${pair%=*} ${pair%=*} --set train.epochs=0.5
-    record ${pair%=*} 'd["isa"] == "'${pair#*=}'"'
+    note ${pair%=*} 'd["isa"] == "'${pair#*=}'"'
 done
 
 # Names of oneDNN's algorithms contain their instruction set ("jit:avx2"): in f32 none is beyond the level, and from avx2 on
 # some use the best within it.
 choices='[rule["choice"] for rule in d["rules"]]'
-uses() { record "$1" "any(\"$2\" in c for c in $choices)"; }
-avoids() { record "$1" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
+uses() { note "$1" "any(\"$2\" in c for c in $choices)"; }
+avoids() { note "$1" "len($choices) > 30 and not any(\"$2\" in c for c in $choices)"; }
 peers=
 case $(cpu_backends) in *onednn*) peers=$ran ;; esac
 for level in $peers; do
@@ -59,7 +59,7 @@ fi
 # The losses agree up to rounding: closely after two steps, and after all eight within the effect of rounding, because
 # near-ties in max pools send gradients to other pixels (losses of the reference in f32 and in f64 differ by 1.1e-2).
 follows() { # RUN STEPS LIMIT PEER: LIMIT is the largest relative difference of the epochs' losses of RUN and PEER
-    record $1 "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4" \
+    note $1 "d[\"steps\"] == $2 and len(d[\"epochs\"]) == ($2 + 3) // 4" \
         "all(abs(a[\"train_loss\"] / b[\"train_loss\"] - 1) <= $3 for a, b in zip(d[\"epochs\"], result(\"$4\")[\"epochs\"]))"
 }
 accepts "$dawn9" train levels.yaml --backend reference --precision f64 --set train.epochs=0.5 --out judge --quiet
@@ -77,7 +77,7 @@ done
 # ---- bf16 with our kernels at each level, and with the library if it supports it ----
 half() { # BACKEND LEVEL
     accepts on "$1" "$2" "half-$1-$2" --precision bf16
-    record half-$1-$2 'd["precision"] == "bf16"'
+    note half-$1-$2 'd["precision"] == "bf16"'
     follows "half-$1-$2" 8 3e-2 plain
 }
 # A convolution fused with its pool gives the same bits as the two operations one by one. On AMX tiles the library's
@@ -85,8 +85,8 @@ half() { # BACKEND LEVEL
 pooled() { # LEVEL
     accepts on cpu "$1" "pooled-$1" --precision bf16 --with pool_before_activation
     accepts on cpu "$1" "single-$1" --precision bf16 --with pool_before_activation --set backend_options.fuse=false
-    [ "$1" = amx ] || record "pooled-$1" 'any(rule["rule"] == "conv+pool" for rule in d["rules"])'
-    record "single-$1" 'not any("+" in rule["rule"] for rule in d["rules"])'
+    [ "$1" = amx ] || note "pooled-$1" 'any(rule["rule"] == "conv+pool" for rule in d["rules"])'
+    note "single-$1" 'not any("+" in rule["rule"] for rule in d["rules"])'
     same_bits "pooled-$1" "single-$1"
 }
 for level in $ran; do

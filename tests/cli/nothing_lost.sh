@@ -6,9 +6,9 @@ tiny >tiny.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
-# begin FOLDER COMMAND...: starts the command in the background, and waits until its run in the folder has trained an
+# begin_run FOLDER COMMAND...: starts the command in the background, and waits until its run in the folder has trained an
 # epoch
-begin() {
+begin_run() {
     folder=$1
     shift
     "$@" >"$scratch/first.out" 2>"$scratch/first.err" &
@@ -16,13 +16,13 @@ begin() {
     until_written "$folder/events.jsonl" $child
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
 }
-finish() { # waits for the command that `begin` started; returns its status, and prints its messages
+finish() { # waits for the command that `begin_run` started; returns its status, and prints its messages
     wait $child
     code=$?
     cat "$scratch/first.err" >&2
     return $code
 }
-same() { # FOLDER: its contents are unchanged
+unchanged() { # FOLDER: its contents are unchanged
     diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
 }
 
@@ -53,7 +53,7 @@ accepts "$dawn9" train tiny.yaml --out run --resume
 says '^finished   before, [0-9.]+% plain, [0-9.]+% with TTA; --overwrite trains it again$'
 replies 'd == result("run")' "$dawn9" train tiny.yaml --out run --resume --json
 replies 'd == result("run")' "$dawn9" train tiny.yaml --out run --resume --events
-same run
+unchanged run
 accepts "$dawn9" train tiny.yaml --out run --seed 2 --overwrite --quiet
 record run 'd["seed"] == 2'
 
@@ -63,13 +63,13 @@ cp -r kept kept.before && cp -r own own.before && ln -s own/config.yaml linked.y
 for resume in '' --resume; do
     rejects 2 'kept model.safetensors --overwrite --out' "$dawn9" train tiny.yaml --out kept $resume
 done
-same kept
+unchanged kept
 for config in own/config.yaml linked.yaml; do
     for overwrite in '' --overwrite; do
         rejects 2 'own/config.yaml --out' "$dawn9" train $config --out own $overwrite
     done
 done
-same own
+unchanged own
 accepts "$dawn9" train run/config.yaml --out run --resume
 before=$(listing)
 accepts "$dawn9" train run/config.yaml --resume
@@ -88,10 +88,10 @@ rm kept/*.partial
 mkdir locked && echo 'to be kept' >locked/lock && echo 12 >number && cp number number.before
 cp -r locked locked.before
 ends 6 'locked/lock' "$dawn9" train tiny.yaml --out locked
-same locked
+unchanged locked
 rm locked/lock && ln -s ../number locked/lock
 ends 6 'locked/lock' "$dawn9" train tiny.yaml --out locked
-same number
+unchanged number
 rm locked/lock && echo 12 >locked/lock
 accepts "$dawn9" train tiny.yaml --out locked --quiet
 
@@ -122,7 +122,7 @@ rejects 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
 rejects 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.yaml
 rejects 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
 rejects 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
-for kept in model read.yaml picture.png read; do same $kept; done
+for kept in model read.yaml picture.png read; do unchanged $kept; done
 
 # ---- several seeds: errors come before training ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
@@ -131,7 +131,7 @@ accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --runs 3 --seed 5 --out 
 says '^seed 6: finished before, many/seed6$'
 
 # ---- two at once; the lock of a killed process; a checkpoint that would be overwritten ----
-begin both "$dawn9" train long.yaml --out both --quiet
+begin_run both "$dawn9" train long.yaml --out both --quiet
 ends 2 "both $child --out" "$dawn9" train long.yaml --out both
 ends 2 "$child" "$dawn9" train long.yaml --out both --overwrite
 ends 2 "$child" "$dawn9" train long.yaml --out both --resume
@@ -139,14 +139,14 @@ kill -KILL $child
 wait $child 2>/dev/null
 [ -f both/lock ] || fail "a killed process took its lock along"
 rm both/events.jsonl
-begin both "$dawn9" train long.yaml --out both --quiet
+begin_run both "$dawn9" train long.yaml --out both --quiet
 [ "$(od -An -c both/lock | tr -d ' \n')" = "$child\\n" ] || fail "the lock of process $child holds: $(cat both/lock)"
 kill -INT $child
 wait $child
 [ -f both/checkpoint.safetensors ] && [ ! -e both/lock ] || fail "an interrupted run left: $(ls both)"
 rm -rf both.before && cp -r both both.before
 rejects 2 'both --resume --overwrite' "$dawn9" train long.yaml --out both
-same both
+unchanged both
 for try in 1 2 3; do # in the same moment: one trains, the other does not
     "$dawn9" train tiny.yaml --out race$try --quiet >race.first 2>&1 &
     child=$!
@@ -161,18 +161,18 @@ for try in 1 2 3; do # in the same moment: one trains, the other does not
 done
 
 # ---- SIGHUP and warnings of a time limit write a checkpoint; SIGHUP is ignored under nohup ----
-signalled() { # FOLDER SIGNAL...: a run that gets them while it trains
-    begin "$1" "$dawn9" train long.yaml --out "$1" --quiet
+signal_run() { # FOLDER SIGNAL...: a run that gets them while it trains
+    begin_run "$1" "$dawn9" train long.yaml --out "$1" --quiet
     shift
     for signal in "$@"; do kill -s "$signal" $child 2>/dev/null; done
     finish
 }
-ends 129 '[0-9]+ 4000 --resume' signalled hung HUP
-ends 138 '[0-9]+ 4000 --resume' signalled first_warning USR1
-ends 140 '[0-9]+ 4000 --resume' signalled second_warning USR2
-ends 152 '[0-9]+ 4000 --resume' signalled processor_time XCPU
+ends 129 '[0-9]+ 4000 --resume' signal_run hung HUP
+ends 138 '[0-9]+ 4000 --resume' signal_run first_warning USR1
+ends 140 '[0-9]+ 4000 --resume' signal_run second_warning USR2
+ends 152 '[0-9]+ 4000 --resume' signal_run processor_time XCPU
 several() { # as closing a terminal or stopping a service sends them; the system may hand on the second first
-    signalled several TERM HUP TERM
+    signal_run several TERM HUP TERM
     [ $code != 129 ] || code=143
     return $code
 }
@@ -182,7 +182,7 @@ for folder in hung first_warning second_warning processor_time several; do
 done
 # A terminal and `timeout` send a SIGINT each, within milliseconds: the second is no wish to stop at once.
 sed 's/\[4, 4, 8, 8\]/[16, 16, 32, 32]/' long.yaml >slow.yaml # slower steps
-begin copies "$dawn9" train slow.yaml --out copies --quiet
+begin_run copies "$dawn9" train slow.yaml --out copies --quiet
 kill -INT $child
 sleep 0.01
 kill -INT $child
@@ -210,7 +210,7 @@ code=$?
 
 # ---- a model that cannot be written: a final checkpoint is ----
 blocked() {
-    begin blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
+    begin_run blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
     mkdir blocked/model.safetensors
     finish
 }

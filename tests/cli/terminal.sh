@@ -49,8 +49,8 @@ on_terminal() {
     observe python3 "$scratch/terminal.py" "$width" "$keys" "$scratch/shown" "$screen" "$@"
     mv "$scratch/shown" "$out"
 }
-shows() { grep -Eq -- "$1" "$screen" || fail "the terminal does not show '$1'"; }
-hides() { if grep -Eq -- "$1" "$screen"; then fail "the terminal shows '$1'"; fi; }
+screen_shows() { grep -Eq -- "$1" "$screen" || fail "the terminal does not show '$1'"; }
+screen_hides() { if grep -Eq -- "$1" "$screen"; then fail "the terminal shows '$1'"; fi; }
 widest() { awk -v from="$1" '$0 ~ from && length > n { n = length } END { print n + 0 }' "$screen"; }
 codes() { grep -c "$(printf '\033')" "$out"; }
 export TERM=xterm
@@ -58,11 +58,11 @@ export TERM=xterm
 # ---- wide: everything, in colour ----
 on_terminal 120 0 "$dawn9" train shown.yaml --out wide
 [ $status = 0 ] || fail "status $status on a terminal"
-shows '^reading data \.\.\.'
-shows '^first step \.\.\.'
-shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
-shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  eval loss [0-9.]+  accuracy [0-9.]+% plain  [0-9]+ images/s  '
-shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
+screen_shows '^reading data \.\.\.'
+screen_shows '^first step \.\.\.'
+screen_shows '^  1/2 \[[#.]{20}\]  loss [0-9.]+  [0-9]+ images/s  [0-9]:[0-9]{2} left'
+screen_shows '^  2/2 \[[#.]{20}\]  loss [0-9.]+  eval loss [0-9.]+  accuracy [0-9.]+% plain  [0-9]+ images/s  '
+screen_shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 [ "$(codes)" -gt 0 ] || fail "no colour"
 # The live line is gone from where a row is printed: it was overwritten by spaces.
 [ "$(grep -Ec '^    1 +[0-9.]+ +[0-9.]+ +- +[0-9]+ +[0-9.]+$|^    2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9.]+$' "$screen")" = 2 ] ||
@@ -71,7 +71,7 @@ shows '^epoch  train loss  accuracy  with TTA  images/s  seconds$'
 
 # ---- evaluations move the live line ----
 on_terminal 120 0 "$dawn9" train shown.yaml --without flip_tta --set data.synthetic_test=4000 --out evaluated
-shows '^  1/2 .*  evaluating [0-9]+%'
+screen_shows '^  1/2 .*  evaluating [0-9]+%'
 
 # ---- narrow: no wrapping; epoch and time left are shown, on 40 columns the loss too ----
 for width in 24 40; do
@@ -79,24 +79,24 @@ for width in 24 40; do
     [ "$(widest '^ +[12]/2')" -gt 0 ] || fail "no live line at $width columns"
     [ "$(widest '^(reading| +[12]/2| +[12]  |epoch)')" -lt $((width > 37 ? width : 38)) ] || fail "wider than $width columns"
     [ "$(widest '^ +[12]/2')" -lt $width ] || fail "the live line is $(widest '^ +[12]/2') wide on $width columns"
-    shows '^  [12]/2.*[0-9]:[0-9]{2} left'
+    screen_shows '^  [12]/2.*[0-9]:[0-9]{2} left'
 done
-shows '^  [12]/2 \[[#.]+\]  loss [0-9.]+  [0-9]:[0-9]{2} left'
-shows '^epoch  train loss  accuracy  with TTA$'
-shows '^           process_seconds '
+screen_shows '^  [12]/2 \[[#.]+\]  loss [0-9.]+  [0-9]:[0-9]{2} left'
+screen_shows '^epoch  train loss  accuracy  with TTA$'
+screen_shows '^           process_seconds '
 
 # ---- no colour, no terminal, quiet, JSON ----
 on_terminal 80 0 env NO_COLOR=1 "$dawn9" train shown.yaml --out plain
 [ "$(codes)" = 0 ] || fail "colour in spite of NO_COLOR"
-shows '^  1/2 \['
+screen_shows '^  1/2 \['
 on_terminal 80 0 env TERM=dumb "$dawn9" train shown.yaml --out dumb
 [ "$(codes)" = 0 ] || fail "codes on a dumb terminal"
-hides '1/2 \['
-shows '^    2  '
+screen_hides '1/2 \['
+screen_shows '^    2  '
 on_terminal 80 0 "$dawn9" train shown.yaml --out quiet --quiet
-hides '1/2 \['
-hides '^epoch'
-shows '^accuracy   '
+screen_hides '1/2 \['
+screen_hides '^epoch'
+screen_shows '^accuracy   '
 on_terminal 80 0 "$dawn9" train shown.yaml --out json --json
 json "$screen" 'd["steps"] == 8'
 accepts "$dawn9" train shown.yaml --out pipe
@@ -106,20 +106,20 @@ if grep -q "$(printf '[\033\r]')" "$out"; then fail "codes in a pipe"; fi
 # ---- Ctrl-C: once writes a checkpoint, twice ends at once ----
 on_terminal 80 1 "$dawn9" train endless.yaml --out 'a run'
 [ $status = 130 ] || fail "status $status after Ctrl-C, 130 expected"
-shows 'stopping after the current batch'
-shows '^about [0-9.]+ (minutes|hours)( \([0-9.]+ to [0-9.]+\))? with evaluations, by the first steps$'
-shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
+screen_shows 'stopping after the current batch'
+screen_shows '^about [0-9.]+ (minutes|hours)( \([0-9.]+ to [0-9.]+\))? with evaluations, by the first steps$'
+screen_shows "^dawn9: interrupted before step [0-9]+ of 20000: a checkpoint was written; --resume continues: $dawn9 train endless.yaml --out 'a run' --resume\$"
 [ -f 'a run/checkpoint.safetensors' ] && [ ! -e 'a run/result.json' ] || fail "an interrupted run left: $(ls 'a run')"
 after='with evaluations|[\r\n]    2 +[0-9]'
 minutes=$(sed -n 's/^about \([0-9]*\) minutes.*/\1/p' "$screen") # for 5000 epochs; now as many as take 75 seconds:
 on_terminal 80 1 "$dawn9" train endless.yaml --epochs $((5000 * 5 / (${minutes:-1} * 4))) --out short
-hides '^about 1 minutes'
+screen_hides '^about 1 minutes'
 after='1/2 \[' # the first step is done, the second begins
 on_terminal 80 2 "$dawn9" train slow.yaml --set 'model.channels=[64, 64, 128, 128]' --out twice
 [ $status = 130 ] || fail "status $status after Ctrl-C twice, 130 expected"
-shows 'stopping after the current batch; Ctrl-C again after one second stops at once$'
-shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
-hides 'interrupted before'
+screen_shows 'stopping after the current batch; Ctrl-C again after one second stops at once$'
+screen_shows '^stopped at once; steps lost since the last checkpoint: [1-3]$'
+screen_hides 'interrupted before'
 [ ! -e twice/checkpoint.safetensors ] || fail "Ctrl-C twice waited for a checkpoint"
 
 # ---- names of arms that do not fit are cut, not wrapped; what tells two arms apart stays ----
@@ -129,19 +129,19 @@ for width in 80 60; do
     on_terminal $width 0 "$dawn9" experiment grid.yaml --out grid$width
     [ "$(widest '^ +[12]/2  a-name')" -lt $width ] || fail "a finished run takes $(widest '^ +[12]/2  a-name') of $width columns"
     for epochs in 0.5 1; do
-        [ $width = 60 ] || shows "2  a-name-of-some-length,train.epochs=$epochs *  seed 1  "
-        [ $width = 80 ] || shows "2  a-name-.*\.\..*=$epochs  seed 1  "
+        [ $width = 60 ] || screen_shows "2  a-name-of-some-length,train.epochs=$epochs *  seed 1  "
+        [ $width = 80 ] || screen_shows "2  a-name-.*\.\..*=$epochs  seed 1  "
     done
 done
 
 # ---- the learning rate range test ----
 on_terminal 120 0 "$dawn9" train shown.yaml --batch-size 8 --find-lr --out rates
-shows '^reading data, choosing kernels \.\.\.'
-shows '^ *[0-9]+/120  lr [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
+screen_shows '^reading data, choosing kernels \.\.\.'
+screen_shows '^ *[0-9]+/120  lr [0-9.e+-]+  loss [0-9.]+  [0-9]:[0-9]{2} left'
 on_terminal 24 0 "$dawn9" train shown.yaml --batch-size 8 --find-lr --out narrow-rates
 [ "$(widest '/120  ')" -gt 0 ] && [ "$(widest '/120  ')" -lt 24 ] || fail "the line of rates is $(widest '/120  ') wide on 24 columns"
 on_terminal 80 0 "$dawn9" train shown.yaml --batch-size 8 --find-lr --quiet --out quiet-rates
-hides '/120|reading'
+screen_hides '/120|reading'
 
 # ---- Ctrl-C on an experiment with two workers: one message ----
 cat >two.yaml <<'Y'
@@ -154,6 +154,6 @@ Y
 after='about [0-9:]+ left: a seed 1 [0-9]+%, a seed 2 [0-9]+%' # both workers have begun
 on_terminal 80 1 "$dawn9" experiment two.yaml --workers 2 --out answered
 [ $status = 130 ] || fail "status $status after Ctrl-C on an experiment, 130 expected"
-shows '^about [0-9:]+ left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
+screen_shows '^about [0-9:]+ left: a seed 1 [0-9]+%, a seed 2 [0-9]+%'
 [ "$(grep -c 'stopping after the current batch' "$screen")" = 1 ] || fail "an experiment answers $(grep -c 'stopping after' "$screen") times"
 verdict

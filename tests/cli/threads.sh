@@ -4,8 +4,8 @@
 # may depend on the threads.
 . "$(dirname "$0")/lib.sh"
 
-# same NAME BATCH ARGUMENT...: trains two steps on one thread and on two, which must give the same parameters.
-same() {
+# same_on_two_threads NAME BATCH ARGUMENT...: trains two steps on one thread and on two, which must give the same parameters.
+same_on_two_threads() {
     name=$1 batch=$2
     shift 2
     for precision in f32 bf16; do
@@ -18,11 +18,11 @@ same() {
         done
     done
 }
-same dawn94 32 "$source/configs/dawn94.yaml" --set 'model.channels=[16,32,64,128]'
-same speed94 32 "$source/configs/speed94.yaml" --set 'model.widths=[32,64,64]'
-same resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.depth=50 --set model.width=16 \
+same_on_two_threads dawn94 32 "$source/configs/dawn94.yaml" --set 'model.channels=[16,32,64,128]'
+same_on_two_threads speed94 32 "$source/configs/speed94.yaml" --set 'model.widths=[32,64,64]'
+same_on_two_threads resnet50 4 "$source/configs/base.yaml" --set model.name=resnet --set model.depth=50 --set model.width=16 \
     --set data.image_size=64
-same wide_resnet 16 "$source/configs/wide-resnet.yaml" --set model.depth=10 --set model.width=1 \
+same_on_two_threads wide_resnet 16 "$source/configs/wide-resnet.yaml" --set model.depth=10 --set model.width=1 \
     --with stochastic_depth:rate=0.5
-same densenet 4 "$source/configs/base.yaml" --set model.name=densenet --set model.blocks=[3,3,3]
+same_on_two_threads densenet 4 "$source/configs/base.yaml" --set model.name=densenet --set model.blocks=[3,3,3]
 verdict

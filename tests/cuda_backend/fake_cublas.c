@@ -26,8 +26,8 @@ struct cublasLtMatrixLayoutOpaque_t {
     int32_t batch;
 };
 struct cublasLtMatmulPreferenceOpaque_t {
-    uint64_t most;            /* workspace bytes */
-    uint32_t sums, alignment; /* mask of reduction schemes; the alignment set last, of any of the matrices */
+    uint64_t workspace_limit;              /* workspace bytes */
+    uint32_t reduction_schemes, alignment; /* a mask; the alignment set last, of any of the matrices */
 };
 typedef struct cublasLtMatrixLayoutOpaque_t layout;
 
@@ -44,9 +44,9 @@ static cublasStatus_t destroy_descriptor(void *made) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Sets an attribute of `right` bytes; rejects a value of another size. */
-static cublasStatus_t set_attribute(void *attribute, size_t right, const void *value, size_t bytes) {
-    if (!attribute || bytes != right) return CUBLAS_STATUS_INVALID_VALUE;
+/* Sets an attribute of `size` bytes; rejects a value of another size. */
+static cublasStatus_t set_attribute(void *attribute, size_t size, const void *value, size_t bytes) {
+    if (!attribute || bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(attribute, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -110,7 +110,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t made, cub
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
     *preference = make_descriptor(sizeof **preference);
-    (*preference)->sums = 7;
+    (*preference)->reduction_schemes = 7;
     (*preference)->alignment = 256;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -122,10 +122,10 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
                                                     size_t bytes) {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
-        return set_attribute(&preference->most, sizeof preference->most, value, bytes);
+        return set_attribute(&preference->workspace_limit, sizeof preference->workspace_limit, value, bytes);
     if (attribute != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
         return set_attribute(&preference->alignment, sizeof preference->alignment, value, bytes);
-    return set_attribute(&preference->sums, sizeof preference->sums, value, bytes);
+    return set_attribute(&preference->reduction_schemes, sizeof preference->reduction_schemes, value, bytes);
 }
 
 typedef struct work { /* a queued product */
@@ -166,8 +166,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = 0;
     if (!handle || requested < 1 || depth_of(&w) == 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (fake->without_products == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (preference->most < WORKSPACE_BYTES || fake->without_products) return CUBLAS_STATUS_SUCCESS; /* with no result */
-    fake->counts.unsteady_products += (preference->sums & ~2u) != 0;
+    if (preference->workspace_limit < WORKSPACE_BYTES || fake->without_products)
+        return CUBLAS_STATUS_SUCCESS; /* with no result */
+    fake->counts.unsteady_products += (preference->reduction_schemes & ~2u) != 0;
     results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_BYTES, .state = CUBLAS_STATUS_SUCCESS};
     results[0].algo.data[0] = asked++ % ALGORITHMS;
     results[0].algo.data[1] = preference->alignment;

@@ -11,8 +11,8 @@ typedef struct other_gpu {
 enum { OWN_PCI = (D9_FAKE_PCI_BUS << 8) + 1 };
 static const other_gpu another = {0, OWN_PCI + 512}, same = {0, OWN_PCI}, elsewhere = {1, OWN_PCI}, none = {0, 0};
 static other_gpu other;
-static int own_device; /* this process's GPU, whose PCI bus follows from its number */
-static bool told;      /* the GPUs of this run were exchanged */
+static int own_device;      /* this process's GPU, whose PCI bus follows from its number */
+static bool gpus_exchanged; /* of this run */
 
 static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, int64_t size) {
     (void)of;
@@ -28,7 +28,7 @@ static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
 static d9_status exchange_gpus(const d9_parallel *parallel, other_gpu *gpus, int64_t count) {
     assert_ints(count, 4, gpus[parallel->rank].pci == OWN_PCI + 256 * own_device, 1);
     gpus[1 - parallel->rank] = other;
-    told = true;
+    gpus_exchanged = true;
     return D9_OK;
 }
 
@@ -36,7 +36,7 @@ static d9_status exchange_gpus(const d9_parallel *parallel, other_gpu *gpus, int
  * GPUs instead. */
 static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)of;
-    if (wide && !told) return exchange_gpus(parallel, values, count);
+    if (wide && !gpus_exchanged) return exchange_gpus(parallel, values, count);
     for (int64_t i = 0; i < count; i++)
         if (wide)
             ((double *)values)[i] *= 2;
@@ -49,7 +49,7 @@ static const d9_parallel_kind kind = {.sum = double_all, .broadcast = broadcast,
 
 static void set_other_gpu(other_gpu gpu) {
     other = gpu;
-    told = false;
+    gpus_exchanged = false;
 }
 
 /* ---- one list of nodes ---- */

@@ -172,8 +172,8 @@ void d9_cuda_check_rank(d9_check *check) {
         for (int j = 0; j < COUNT; j++) {
             const bool larger = !isnan(losses[i]) && (isnan(losses[j]) || losses[j] > losses[i]),
                        alike = losses[j] == losses[i] || (isnan(losses[i]) && isnan(losses[j]));
-            const bool below_zero = i == MINUS_ZERO, other_below = j == MINUS_ZERO; /* sorted after zero */
-            before += alike && below_zero != other_below ? below_zero : larger || (alike && j < i);
+            const bool is_minus_zero = i == MINUS_ZERO, other_is_minus_zero = j == MINUS_ZERO; /* sorted after zero */
+            before += alike && is_minus_zero != other_is_minus_zero ? is_minus_zero : larger || (alike && j < i);
         }
         expected[before] = order[i];
     }

@@ -43,5 +43,9 @@ void backend_test_fused_gradients(backend_test *r, const d9_type *types, int typ
 /* A second node reads norm's output. `written`: a fused norm and act also write that output, so they may be fused, and
  * both readers must get the right values. Otherwise norm and act must not be fused. */
 void backend_test_norm_with_two_readers(backend_test *r, bool written);
-/* Samples, labels and tokens out of range must give D9_DEVICE with a message. */
+/* One thread and three must give the same bits. `convolutions` false: these may depend on the number of threads, so
+ * they run twice on one. */
+void backend_test_threads(backend_test *r, d9_type type, bool convolutions);
+/* Samples, labels and tokens out of range must give D9_DEVICE and a message with the index: all of them, or only the
+ * last one that the step reads. */
 void backend_test_bad_indices(backend_test *r, const d9_op *ops, size_t op_count);

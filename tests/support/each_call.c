@@ -47,6 +47,14 @@ static ssize_t fail_write(void *user, int file, const void *bytes, size_t size) 
     return count_call(user, CALL_write) ? -1 : base_of(user)->write(NULL, file, bytes, size);
 }
 
+bool planted_next_allocation(planted *p) {
+    if (p->victim && !p->met) return false;
+    p->kind = CALL_allocate, p->calls[CALL_allocate] = 0, p->victim++, p->met = false;
+    return true;
+}
+
+void planted_check(const planted *p, d9_status status) { assert_ints(status, p->met ? D9_DEVICE : D9_OK, p->live, 0); }
+
 d9_system planted_system(planted *p, const d9_system *base) {
     d9_system system = *base;
     p->base = base;

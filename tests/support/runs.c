@@ -1,6 +1,8 @@
 /* Training runs for tests: see runs.h. */
 #include "core/listing.h"
+#include "exchange/description.h"
 #include "exchange/model.h"
+#include "kernels/formulas/philox.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/rule_comparison.h"
@@ -78,7 +80,7 @@ void run_folder_make(char folder[RUN_PATH_BYTES]) {
     if (!mkdtemp(folder)) fail_msg("%s cannot be made", folder);
 }
 
-static const char *path_in(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
+static char *path_in(const char *folder, const char *name, char path[RUN_PATH_BYTES]) {
     if (snprintf(path, RUN_PATH_BYTES, "%s/%s", folder, name) >= RUN_PATH_BYTES) fail_msg("%s is too long", folder);
     return path;
 }
@@ -185,7 +187,13 @@ void run_make_directory(const char *folder, const char *name) {
 }
 
 void run_write(const char *folder, const char *name, const void *bytes, size_t size) {
+    char parent[RUN_PATH_BYTES];
+    if (strchr(name, '/')) *strrchr(path_in(folder, name, parent), '/') = 0, OK(d9_directory_make(&context, parent));
     OK(d9_file_write(&context, run_path(folder, name), bytes, size));
+}
+
+void run_write_text(const char *folder, const char *name, const char *text) {
+    run_write(folder, name, text, strlen(text));
 }
 
 static d9_config *make_config(const char *backend, const char *precision, int threads, const char *channels,
@@ -541,6 +549,25 @@ int run_backend_main(const char *backend, const char *precision) {
     return test_run(&b);
 }
 
+d9_dataset *run_random_texts(d9_vocabulary vocabulary, int length, int64_t count, bool stream) {
+    const d9_description about = {.height = 1,
+                                  .width = length,
+                                  .channels = 1,
+                                  .classes = stream ? vocabulary.count : 2,
+                                  .vocabulary = vocabulary,
+                                  .class_names = vocabulary.words,
+                                  .std = {1}};
+    d9_dataset *dataset;
+    OK(d9_description_dataset(&context, &about, "texts", count, &dataset));
+    dataset->stream = stream;
+    int32_t *tokens = (int32_t *)(void *)dataset->train.images;
+    for (int64_t i = 0; i < (stream ? count : count * length); i++)
+        tokens[i] =
+            (int32_t)d9_philox_below(d9_philox4x32_10(6, (uint32_t)i, 0, 0, 0).v[0], (uint32_t)vocabulary.count);
+    for (int64_t i = 0; i < count && !stream; i++) dataset->train.labels[i] = (int32_t)(i % 3 == 0);
+    return dataset;
+}
+
 static void free_data(void *dataset) { d9_dataset_free(&context, dataset); }
 
 d9_dataset *run_data(const char *folder, d9_dataset_options options) {
@@ -565,7 +592,7 @@ const char *experiment_folder;
 
 void experiment_make_folder(const char *tiny) {
     experiment_folder = run_folder_new();
-    run_write(experiment_folder, "tiny.yaml", tiny, strlen(tiny));
+    run_write_text(experiment_folder, "tiny.yaml", tiny);
 }
 
 static void free_experiment(void *experiment) { d9_experiment_free(&context, experiment); }
@@ -573,7 +600,7 @@ static void free_experiment(void *experiment) { d9_experiment_free(&context, exp
 d9_experiment *experiment_keep(d9_experiment *experiment) { return test_keep(experiment, free_experiment); }
 
 d9_status experiment_load_with(const char *yaml, const d9_experiment_options *options, d9_experiment **experiment) {
-    run_write(experiment_folder, "x.yaml", yaml, strlen(yaml));
+    run_write_text(experiment_folder, "x.yaml", yaml);
     const d9_status status = d9_experiment_load(&context, run_path(experiment_folder, "x.yaml"), options, experiment);
     if (status == D9_OK) experiment_keep(*experiment);
     return status;

@@ -46,9 +46,11 @@ bool run_has(const char *folder, const char *name);
 int run_folder_count(const char *folder, const char *ending);
 /* Fails if a file of a run in the folder cannot be read or ends within a line, or a partial file was left. */
 void run_check_files(const char *folder, const char *what);
-/* run_make_directory makes `name` in the folder, run_write writes the file `name`; a failure fails the test. */
+/* run_make_directory makes `name` in the folder; run_write writes the file `name`, run_write_text one that holds a
+ * text, and both make the folder of the file; a failure fails the test. */
 void run_make_directory(const char *folder, const char *name);
 void run_write(const char *folder, const char *name, const void *bytes, size_t size);
+void run_write_text(const char *folder, const char *name, const char *text);
 /* These live until the running test ends. run_read_file: the bytes of a file, followed by a zero byte; size: NULL, or
  * their number. run_tensors: a safetensors file. run_json: returns `json`, which must not be NULL. */
 uint8_t *run_read_file(const char *path, size_t *size);
@@ -134,6 +136,9 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
  * besides its own tests. Skips all of them if this machine lacks the backend or the precision. */
 int run_backend_main(const char *backend, const char *precision);
 
+/* `count` texts of `length` random tokens of the vocabulary, two classes; or, for a language model (`stream`), a stream
+ * of `count` tokens. A session that gets them owns them. */
+d9_dataset *run_random_texts(d9_vocabulary vocabulary, int length, int64_t count, bool stream);
 /* Loads a dataset, which lives until the running test ends; from `folder` unless the options name a path. */
 d9_dataset *run_data(const char *folder, d9_dataset_options options);
 /* Loading must fail with this status and a message with these words. */

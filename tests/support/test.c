@@ -139,6 +139,24 @@ void assert_words(const char *message, const char *words) {
     if (missing) fail_msg("\"%s\" lacks \"%s\"", message, missing);
 }
 
+static void keep_warning(void *user, d9_log_level level, const char *line) {
+    test_warnings *warnings = user;
+    if (level != D9_LOG_WARNING) return;
+    warnings->count++;
+    snprintf(warnings->last, sizeof warnings->last, "%s", line);
+}
+
+test_warnings *test_catch_warnings(d9_context *of) {
+    static test_warnings warnings;
+    warnings = (test_warnings){0};
+    of->log = keep_warning, of->log_user = &warnings;
+    return &warnings;
+}
+
+void test_near(const char *what, double got, double want, double tolerance) {
+    if (!(fabs(got - want) <= tolerance)) fail_msg("%s is %.17g, must be %.17g", what, got, want);
+}
+
 void test_within(const char *what, double got, double want, double tolerance) {
     if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) fail_msg("%s is %.17g, must be %.17g", what, got, want);
 }

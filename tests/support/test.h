@@ -95,8 +95,17 @@ void assert_words(const char *message, const char *words);
 /* Two finite numbers must differ by at most tolerance * (1 + |want|). */
 #define assert_within(got, want, tolerance) test_within(#got, got, want, tolerance)
 void test_within(const char *what, double got, double want, double tolerance);
+/* Two numbers must differ by at most `tolerance`. */
+#define assert_near(got, want, tolerance) test_near(#got, got, want, tolerance)
+void test_near(const char *what, double got, double want, double tolerance);
 /* The larger number, but NaN if either is NaN, which fmax ignores. */
 static inline double test_larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
+/* Counts the warnings that are logged in a context, from 0, and keeps the last one; "": none. */
+typedef struct test_warnings {
+    int count;
+    char last[1024];
+} test_warnings;
+test_warnings *test_catch_warnings(d9_context *of); /* returns one object for all contexts, which is reset */
 /* The call must return D9_OK; otherwise the test fails with the context's message. */
 #define OK(call) test_ok(&context, call)
 void test_ok(const d9_context *of, d9_status status);

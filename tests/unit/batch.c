@@ -43,7 +43,8 @@ static double *train(const d9_config *config, int64_t steps, bool poisoned, int6
 }
 
 /* Largest difference between the states after training with three batches of 4 per update and with one of 12. */
-static double difference(const char *backend, const char *precision, const char *settings, const char *tricks) {
+static double accumulated_difference(const char *backend, const char *precision, const char *settings,
+                                     const char *tricks) {
     double *after[2];
     int64_t count = 0;
     for (int large = 0; large < 2; large++) {
@@ -73,11 +74,11 @@ TEST(accumulated_batches_equal_one_large_batch) {
                                            {adamw, changing},     {adam, freezing},  {sgd, moving},
                                            {decoupled, freezing}, {sgd, ending}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const double distance = difference("reference", "f64", cases[i][0], cases[i][1]);
+        const double distance = accumulated_difference("reference", "f64", cases[i][0], cases[i][1]);
         const double most = strstr(cases[i][1], "muon") ? 1e-5 : 1e-12; /* muon adds 1e-7 to a sum over the batch */
         if (!(distance < most)) fail_msg("{%s} {%s}: %g", cases[i][0], cases[i][1], distance);
     }
-    assert_true(difference("cpu", "f32", sgd, augmented) < 1e-5);
+    assert_true(accumulated_difference("cpu", "f32", sgd, augmented) < 1e-5);
 }
 
 /* A mean of gradients that is not finite, as after an overflow in fp16, does not reach the next update. */
@@ -182,7 +183,7 @@ static d9_status build(d9_context *where, const void *options, int64_t classes, 
 }
 static const d9_model head = {.name = "head", .doc = "one matrix", .build = build};
 
-static d9_config *config_of(const char *more) {
+static d9_config *configure_to_fit(const char *more) {
     return program_yaml("data: {dataset: synthetic, image_size: 8, synthetic_train: 400, synthetic_test: 32}\n"
                         "train: {epochs: 1, batch_size: 32}\n%s",
                         more);
@@ -214,7 +215,7 @@ static d9_status fit(const d9_config *config, int64_t bytes, d9_fit *found) {
 }
 
 TEST(the_largest_batch_is_as_counted_by_hand) {
-    d9_config *config = config_of("");
+    d9_config *config = configure_to_fit("");
     config->model = &head;
     d9_fit found;
     const int64_t batches[] = {8, 17, 64, 112, 384}; /* smaller ones need less, larger ones more */
@@ -246,7 +247,8 @@ TEST(the_largest_batch_is_a_legal_batch_size) {
  * images than the training set is an error. */
 TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
     d9_fit found, half;
-    d9_config *config = config_of("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
+    d9_config *config =
+        configure_to_fit("model: {channels: [4, 4, 4, 4]}\ntricks: {ghost_batchnorm: {group_size: 16}}\n");
     assert_ints(fit(config, 2 << 20, &found), D9_OK, found.unit, 16);
     assert_true(found.batch > 16 && found.batch < 400 && found.batch % 16 == 0);
     OK(d9_fit_batch(&context, config, d9_precision_find("bf16"), 1, 2 << 20, &half));
@@ -261,14 +263,14 @@ TEST(the_largest_batch_is_a_multiple_of_the_group_size) {
  * or 6 batches, and accepts larger ones, with which the change is rounded to the end of the run. */
 TEST(the_largest_batch_may_lie_above_rejected_sizes) {
     d9_fit found;
-    d9_config *config = config_of("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
+    d9_config *config = configure_to_fit("tricks: {batch_schedule: {from: [0.9], batches: [8]}}\n");
     config->model = &head;
     config->train.batch_size = 120;
     OK(fit(config, needed_bytes(112), &found));
     assert_true(found.batch > 66 && found.batch <= 112 && found.rejected == 0);
     assert_true(d9_memory_total(&found.use) <= needed_bytes(112));
     /* Above 200 images an epoch has one batch, too few for a step of two batches: rejected. */
-    config = config_of("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
+    config = configure_to_fit("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
     assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.rejected, 201);
     assert_int_equal(found.limit, D9_FIT_MEMORY);

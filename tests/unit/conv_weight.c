@@ -1,6 +1,6 @@
 /* The kernel of the weight gradient on AMX, compared with sums in double: narrow and wide rows, more threads than
  * images, a partial group of the images that are packed together. Inputs are small integers: sums are exact and must be
- * equal. Without AMX the kernel must reject every shape. */
+ * equal. Without AMX the kernel must reject two shapes that it accepts with AMX. */
 #include "kernels/cpu/conv.h"
 #include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"

@@ -53,27 +53,9 @@ TEST(indices_out_of_range_are_rejected) {
     backend_test_bad_indices(&((fixture *)*state)->r, ops, sizeof ops / sizeof *ops);
 }
 
-static bool is_conv(d9_op op) {
-    return op == D9_OP_CONV || op == D9_OP_CONV_BACKWARD_DATA || op == D9_OP_CONV_BACKWARD_WEIGHT;
-}
-
 TEST(threads_change_no_bit_outside_convolutions) {
     fixture *f = *state;
-    static const d9_backend_options one = {.threads = 1}, three = {.threads = 3};
-    for (int i = 0; i < op_spec_count(); i++) {
-        op_case c;
-        op_case_make(&c, &context, i, f->bf16 ? D9_BF16 : D9_F32, D9_F32, OP_FILL_RANDOM);
-        const d9_node *node = &c.graph->nodes[0];
-        /* convolutions may depend on the number of threads, so they run twice on one */
-        const d9_backend_options *second = is_conv(node->op) ? &one : &three;
-        for (int o = 0; o < node->output_count; o++) {
-            if (node->outputs[o] == D9_NONE) continue;
-            backend_test_run(&c, f->backend, &one, node->outputs[o], f->r.a);
-            backend_test_run(&c, f->backend, second, node->outputs[o], f->r.b);
-            if (op_differences(f->r.a, f->r.b, op_count(&c, node->outputs[o]))) fail_msg("%s: bits differ", c.name);
-        }
-        op_case_free(&c);
-    }
+    backend_test_threads(&f->r, f->bf16 ? D9_BF16 : D9_F32, false);
 }
 
 /* The backend cpu fuses this convolution with a 2 x 2 pool unless the pool has padding; onednn never does. */

@@ -10,10 +10,10 @@
 #include "tests/support/test.h"
 #include <stdlib.h>
 
-#define A "GPU-8f6c2d31-0000-1111-2222-333344445555"
-#define B "GPU-9a7b0c12-0000-1111-2222-333344445555"
-#define M "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f"
-#define O "MIG-GPU-8f6c2d31-0000-1111-2222-333344445555/1/0"
+#define GPU_A    "GPU-8f6c2d31-0000-1111-2222-333344445555"
+#define GPU_B    "GPU-9a7b0c12-0000-1111-2222-333344445555"
+#define MIG_UUID "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f"
+#define MIG_OLD  "MIG-GPU-8f6c2d31-0000-1111-2222-333344445555/1/0"
 
 TEST(a_gpu_is_chosen_among_the_visible_ones) {
     static const struct {
@@ -21,8 +21,8 @@ TEST(a_gpu_is_chosen_among_the_visible_ones) {
     } cases[] = {
         {NULL, "0", "0"},
         {NULL, "11", "11"},
-        {NULL, A, A},
-        {NULL, M, M},
+        {NULL, GPU_A, GPU_A},
+        {NULL, MIG_UUID, MIG_UUID},
         {"4,7", "0", "4"},
         {"4,7", "1", "7"},
         {"4,7", "2", NULL},
@@ -34,19 +34,19 @@ TEST(a_gpu_is_chosen_among_the_visible_ones) {
         {"4,-1,7", "0", "4"},
         {"4,-1,7", "2", NULL},
         {"4,,7", "1", NULL},
-        {"4,7", A, A},
-        {A "," B, "1", B},
-        {A "," B, "0", A},
-        {A "," B, "2", NULL},
-        {A "," B, "GPU-9a", "GPU-9a"},
-        {A "," B, B, B},
-        {A, B, NULL},
-        {"GPU-8f,GPU-9a", B, B},
-        {M "," O, "0", M},
-        {M "," O, "1", O},
-        {M "," O, O, O},
-        {M, A, NULL},
-        {A, M, NULL},
+        {"4,7", GPU_A, GPU_A},
+        {GPU_A "," GPU_B, "1", GPU_B},
+        {GPU_A "," GPU_B, "0", GPU_A},
+        {GPU_A "," GPU_B, "2", NULL},
+        {GPU_A "," GPU_B, "GPU-9a", "GPU-9a"},
+        {GPU_A "," GPU_B, GPU_B, GPU_B},
+        {GPU_A, GPU_B, NULL},
+        {"GPU-8f,GPU-9a", GPU_B, GPU_B},
+        {MIG_UUID "," MIG_OLD, "0", MIG_UUID},
+        {MIG_UUID "," MIG_OLD, "1", MIG_OLD},
+        {MIG_UUID "," MIG_OLD, MIG_OLD, MIG_OLD},
+        {MIG_UUID, GPU_A, NULL},
+        {GPU_A, MIG_UUID, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *list = cases[i].list, *got;
@@ -70,13 +70,6 @@ TEST(other_names_are_rejected) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_false(d9_gpu_is_name(names[i]));
 }
 
-static int warnings;
-
-static void count_warnings(void *user, d9_log_level level, const char *line) {
-    (void)user, (void)line;
-    warnings += level == D9_LOG_WARNING;
-}
-
 static d9_cuda_choices *open_choices(const char *folder) {
     d9_cuda_choices *choices;
     OK(d9_cuda_choices_open(&context, folder, &choices));
@@ -85,6 +78,7 @@ static d9_cuda_choices *open_choices(const char *folder) {
 
 TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up) {
     char key[32];
+    const test_warnings *warnings = test_catch_warnings(&context);
     const char *kept = run_path(folder, "kept"); /* the folder is made by the first save */
     d9_cuda_choices *first = open_choices(kept), *second = open_choices(kept);
     for (int i = 0; i < 100; i++) {
@@ -106,7 +100,7 @@ TEST_WITH(const char *folder, added_choices_are_found_again, run_folder_set_up) 
     OK(d9_cuda_choices_add(&context, first, "key 1", "e2"));
     assert_string_equal(d9_cuda_choices_find(first, "key 1", true), "e2");
     d9_cuda_choices_close(&context, first);
-    assert_int_equal(warnings, 0);
+    assert_int_equal(warnings->count, 0);
 }
 
 #define HEADER "dawn9 choices 2\n"
@@ -128,11 +122,11 @@ TEST_WITH(const char *folder, a_damaged_file_is_ignored, run_folder_set_up) {
                                                "123456789012345678901234567890123456789\n"};
     const char *path = run_path(folder, "cuda-choices.tsv");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        warnings = 0;
+        const test_warnings *warnings = test_catch_warnings(&context);
         OK(d9_file_write(&context, path, texts[i], strlen(texts[i])));
         d9_cuda_choices *choices = open_choices(folder);
         if (d9_cuda_choices_find(choices, "a", false)) fail_msg("text %zu was accepted", i);
-        assert_int_equal(warnings, 1);
+        assert_int_equal(warnings->count, 1);
         d9_cuda_choices_close(&context, choices);
     }
     OK(d9_file_write(&context, path, HEADER "a\te1\n", strlen(HEADER "a\te1\n")));
@@ -145,17 +139,12 @@ TEST_WITH(const char *folder, a_folder_that_cannot_be_made_is_no_error, run_fold
     OK(d9_file_write(&context, run_path(folder, "file"), "", 0));
     d9_cuda_choices *choices = open_choices(run_path(folder, "file/below"));
     OK(d9_cuda_choices_add(&context, choices, "a", "e1"));
-    warnings = 0;
+    const test_warnings *warnings = test_catch_warnings(&context);
     for (int again = 0; again < 2; again++) d9_cuda_choices_save(&context, choices);
-    assert_int_equal(warnings, 1); /* only the first save warns */
+    assert_int_equal(warnings->count, 1); /* only the first save warns */
     OK(context.status);
     assert_string_equal(d9_cuda_choices_find(choices, "a", false), "e1");
     d9_cuda_choices_close(&context, choices);
-}
-
-TEST_MAIN(count, arguments) {
-    context.log = count_warnings;
-    return test_run(NULL);
 }
 
 /* 7 images of 5 x 6 x 3, a 3 x 3 kernel, 4 output channels, stride 2, no padding. */
@@ -260,7 +249,7 @@ TEST(values_of_another_type_are_staged) {
     check_staged(D9_OP_CONV_BACKWARD_WEIGHT, (d9_type[]){D9_F32, D9_F32, D9_F32}, (int64_t[]){0, 0, 0});
 }
 
-static const double gib = 1.0 / (1 << 30); /* GiB per byte */
+static const double gib_per_byte = 1.0 / (1 << 30);
 
 static double needed_gib(const char *precision, int64_t batch) {
     const d9_config *config = program_load(D9_SOURCE_DIR "/configs/dawn94.yaml", NULL);
@@ -277,9 +266,10 @@ static double needed_gib(const char *precision, int64_t batch) {
         if (value->kind == D9_VALUE_GRADIENT && size > largest) largest = size;
     }
     print_message("%s, batch %lld: %.3f GiB, of which activations %.3f; at most %.3f of scratch\n", precision,
-                  (long long)batch, gib * (double)bytes, gib * (double)program->buffer_bytes[D9_BUFFER_SCRATCH],
-                  gib * (double)(D9_CUDNN_MOST_WORKSPACE_BYTES + largest));
-    return gib * (double)(bytes + D9_CUDNN_MOST_WORKSPACE_BYTES + largest);
+                  (long long)batch, gib_per_byte * (double)bytes,
+                  gib_per_byte * (double)program->buffer_bytes[D9_BUFFER_SCRATCH],
+                  gib_per_byte * (double)(D9_CUDNN_MOST_WORKSPACE_BYTES + largest));
+    return gib_per_byte * (double)(bytes + D9_CUDNN_MOST_WORKSPACE_BYTES + largest);
 }
 
 /* docs/gpu.md lists the GiB that dawn94 needs with the largest workspace of a convolution, to two decimals. */

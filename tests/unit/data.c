@@ -176,7 +176,7 @@ static int part_of(const d9_dataset *dataset, const char *name) {
 }
 
 /* Loads the folder again. Returns how many files of `before` it still has; these must be in the same part. */
-static int check_parts(const char *folder, d9_dataset_options options, const d9_dataset *before) {
+static int count_kept_in_part(const char *folder, d9_dataset_options options, const d9_dataset *before) {
     int shared = 0;
     d9_dataset *after = run_data(folder, options);
     for (int part = 0; part < 2; part++) {
@@ -211,7 +211,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
         const char *old = run_path(folder, name);
         snprintf(name, sizeof name, "cow/zebra%d.png", validation);
         assert_int_equal(rename(old, run_path(folder, name)), 0);
-        assert_in_range(check_parts(folder, options, before), before->train.count - 6, 90);
+        assert_in_range(count_kept_in_part(folder, options, before), before->train.count - 6, 90);
     }
 }
 
@@ -516,7 +516,7 @@ TEST(three_times_as_many_images_of_a_class_are_warned_of) {
 /* Class 2 has one image. For some seeds it is drawn as a test image, which is an error; otherwise it is trained on. */
 TEST_WITH(const char *folder, a_class_without_an_image_to_train_on_is_rejected, run_folder_set_up) {
     uint8_t images[ARRAY_IMAGES * 75], labels[ARRAY_IMAGES] = {0, 1, 0, 1, 2, 1, 0, 1, 0, 1, 0, 1};
-    int trained = 0, others = 0;
+    int trained = 0, rejected = 0;
     write_arrays(folder, "", images);
     write_npy(folder, "labels.npy", NPY("|u1", "12,"), labels, sizeof labels);
     d9_dataset_options options = array_options;
@@ -526,14 +526,14 @@ TEST_WITH(const char *folder, a_class_without_an_image_to_train_on_is_rejected, 
         d9_context_clear(&context);
         if (d9_dataset_load(&context, &options, &dataset) != D9_OK) {
             run_data_rejected(folder, options, D9_DATA, "2");
-            others++;
+            rejected++;
             continue;
         }
         for (int i = 0; i < dataset->train.count; i++) trained += dataset->train.labels[i] == 2;
         d9_dataset_free(&context, dataset);
     }
-    assert_true(trained > 0 && others > 0);
-    assert_int_equal(trained + others, 20);
+    assert_true(trained > 0 && rejected > 0);
+    assert_int_equal(trained + rejected, 20);
 }
 
 TEST_WITH(const char *folder, synthetic_is_a_function_of_its_seed, run_folder_set_up) {

@@ -74,23 +74,18 @@ TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_
     run_data_rejected(folder, (d9_dataset_options){.name = "folder", .skip_empty = true}, D9_DATA, "train/cow/calf");
 }
 
-static void keep_warning(void *user, d9_log_level level, const char *line) {
-    if (level == D9_LOG_WARNING) snprintf(user, 300, "%s", line);
-}
-
 /* `wanted`: the test images, as " CLASS/NAME " one after another; `warned`: words of the last warning, "" for none. */
 static void check_drawn(const char *folder, const char *wanted, const char *warned) {
-    char name[64], line[300] = "";
+    char name[64];
     size_t length = 0;
-    context.log = keep_warning, context.log_user = line;
+    const test_warnings *warnings = test_catch_warnings(&context);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "folder", .image_size = SIDE});
-    context.log = NULL, context.log_user = NULL;
     for (int64_t i = 0; i < dataset->test.count; i++) {
         length += (size_t)snprintf(name, sizeof name, " %s ", dataset->test.names[i] + strlen(folder) + 1);
         if (!strstr(wanted, name)) fail_msg("%s is a test image", name);
     }
     assert_int_equal(length, strlen(wanted));
-    assert_true(*warned ? strstr(line, warned) != NULL : !*line);
+    assert_true(*warned ? strstr(warnings->last, warned) != NULL : !warnings->count);
 }
 
 /* A program in another language, with its own Philox and FNV-1a, computed the draws of these names. If the result
@@ -166,14 +161,14 @@ TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, ru
     }
 }
 
-static const d9_dataset_options one = {.name = "labelled", .file_column = "file", .label_column = "label"};
-static const d9_dataset_options several = {.name = "labelled",
-                                           .several = true,
-                                           .file_column = "file",
-                                           .label_column = "label",
-                                           .separator = "|",
-                                           .no_label = "No Finding",
-                                           .shares = {0.7, 0.1, 0.2}};
+static const d9_dataset_options one_label = {.name = "labelled", .file_column = "file", .label_column = "label"};
+static const d9_dataset_options several_labels = {.name = "labelled",
+                                                  .several = true,
+                                                  .file_column = "file",
+                                                  .label_column = "label",
+                                                  .separator = "|",
+                                                  .no_label = "No Finding",
+                                                  .shares = {0.7, 0.1, 0.2}};
 
 typedef struct reading {
     d9_faults faults;
@@ -200,7 +195,7 @@ static void check_row(const reading *r, int row, const char *file, int32_t label
  * sorted by bytes. */
 TEST(tables_with_one_label_per_file_are_read) {
     reading r;
-    OK(read_text(&r, &one,
+    OK(read_text(&r, &one_label,
                  "\xef\xbb\xbf\"label\",x,file\r\niris,1,a.png\r\n\r\n\"to \"\"be\"\"\",\"2,3\",\"b,c.png\"\n"
                  "Iris,,d e.png"));
     assert_ints(r.faults.count, 0, r.table.count, 3);
@@ -214,7 +209,7 @@ TEST(tables_with_one_label_per_file_are_read) {
 
 TEST(several_labels_are_bits) {
     reading r;
-    OK(read_text(&r, &several, "file,label\na,Mass|Edema\nb,No Finding\nc,\nd,Mass\n"));
+    OK(read_text(&r, &several_labels, "file,label\na,Mass|Edema\nb,No Finding\nc,\nd,Mass\n"));
     assert_ints(r.faults.count, 0, r.table.classes, 2);
     assert_string_equal(r.table.class_names[0], "Edema");
     check_row(&r, 0, "a", 3);
@@ -225,11 +220,11 @@ TEST(several_labels_are_bits) {
 
 TEST(spaces_around_labels_do_not_count) {
     reading r;
-    OK(read_text(&r, &several, "file,label\na, Mass | Edema\t\nb, No Finding \nc,  \nd,Mass \n"));
+    OK(read_text(&r, &several_labels, "file,label\na, Mass | Edema\t\nb, No Finding \nc,  \nd,Mass \n"));
     assert_ints(r.faults.count, 0, r.table.classes, 2);
     const int32_t bits[] = {3, 0, 0, 2};
     for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
-    OK(read_text(&r, &one, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
+    OK(read_text(&r, &one_label, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
     assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
     assert_int_equal(r.table.rows[1].label, 1);
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
@@ -237,7 +232,7 @@ TEST(spaces_around_labels_do_not_count) {
 
 /* Groups "a", " a" and "a " are one, so their images are in one part. */
 TEST(spaces_around_groups_and_parts_do_not_count) {
-    d9_dataset_options options = one;
+    d9_dataset_options options = one_label;
     reading r;
     options.group_column = "group";
     OK(read_text(&r, &options, "file,label,group\na,x,1\nb,y,2 \nc,x, 1\nd,y,\t2\n"));
@@ -254,7 +249,7 @@ TEST(equal_file_names_are_drawn_by_their_folders) {
     int parts[180];
     for (int row = 0; row < 3; row++) {
         const bool by_name = row == 0, dots = row == 2;
-        d9_dataset_options options = one;
+        d9_dataset_options options = one_label;
         const d9_provenance known = {.rule = 2, .classes = 0};
         reading r;
         int tested[2] = {0};
@@ -276,11 +271,6 @@ TEST(equal_file_names_are_drawn_by_their_folders) {
     }
 }
 
-static void keep_log(void *user, d9_log_level level, const char *line) {
-    (void)level;
-    snprintf(user, 200, "%s", line);
-}
-
 /* A semicolon or comma in a label causes a warning only if no cell has the separator, "|". */
 TEST(another_separator_is_warned_of) {
     static const struct {
@@ -290,12 +280,10 @@ TEST(another_separator_is_warned_of) {
                 {"file,label\na,x;y\nb,x|y\n", ""},
                 {"file,label\na,x\nb,y\n", ""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char line[200] = "";
         reading r;
-        context.log = keep_log, context.log_user = line;
-        OK(read_text(&r, &several, rows[i].text));
-        context.log = NULL, context.log_user = NULL;
-        assert_true(*rows[i].says ? strstr(line, rows[i].says) != NULL : !*line);
+        const test_warnings *warnings = test_catch_warnings(&context);
+        OK(read_text(&r, &several_labels, rows[i].text));
+        assert_true(*rows[i].says ? strstr(warnings->last, rows[i].says) != NULL : !warnings->count);
     }
 }
 
@@ -303,7 +291,7 @@ TEST(another_separator_is_warned_of) {
 TEST(labels_keep_the_numbers_of_the_model) {
     static const char *const names[] = {"Mass", "Edema"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
-    d9_dataset_options options = several;
+    d9_dataset_options options = several_labels;
     reading r;
     options.known = &known;
     OK(read_text(&r, &options, "file,label\na,Edema\nb,Hernia\n"));
@@ -331,7 +319,7 @@ TEST(faulty_rows_are_listed) {
                 {"b.png,Mass|No Finding,1", "No Finding"},
                 {"c.png,Edema,2", NULL}};
     enum { ROWS = sizeof rows / sizeof *rows };
-    d9_dataset_options options = several;
+    d9_dataset_options options = several_labels;
     reading r;
     int found = 0;
     options.group_column = "group";
@@ -366,10 +354,11 @@ TEST(invalid_tables_are_rejected) {
                  "32 different labels", true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         reading r;
-        assert_rejection(read_text(&r, rows[i].several ? &several : &one, rows[i].text), D9_DATA, rows[i].says);
+        assert_rejection(read_text(&r, rows[i].several ? &several_labels : &one_label, rows[i].text), D9_DATA,
+                         rows[i].says);
     }
     reading r;
-    OK(read_text(&r, &several,
+    OK(read_text(&r, &several_labels,
                  "file,label\na,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30\n"));
     assert_ints(r.table.classes, 31, r.table.rows[0].label, INT32_MAX);
 }
@@ -386,7 +375,7 @@ TEST(groups_are_compared_as_numbers) {
         int64_t count;
     } rows[] = {{{"0", "00", "1", "01"}, 2}, {{"0", "00", "1", "x"}, 4}};
     for (int i = 0; i < 2; i++) {
-        d9_dataset_options options = several;
+        d9_dataset_options options = several_labels;
         reading r;
         options.group_column = "group";
         d9_text *text = test_text();
@@ -400,7 +389,7 @@ TEST(groups_are_compared_as_numbers) {
 /* Ten unsorted groups, 7, 1 and 2 for the three parts. 10 follows 9 among numbers; among names "p10" precedes "p2". */
 TEST(groups_are_divided_in_their_order) {
     for (int names = 0; names < 2; names++) {
-        d9_dataset_options options = several;
+        d9_dataset_options options = several_labels;
         reading r;
         options.group_column = "group";
         d9_text *text = test_text();
@@ -417,7 +406,7 @@ TEST(groups_are_divided_in_their_order) {
 }
 
 TEST(a_column_says_the_part) {
-    d9_dataset_options options = one;
+    d9_dataset_options options = one_label;
     reading r;
     options.split_column = "split";
     options.group_column = "group";
@@ -431,7 +420,7 @@ TEST(a_column_says_the_part) {
 
 TEST(the_real_x_rays_are_split_as_published) {
     const char *path = getenv("DAWN9_XRAY_CSV");
-    d9_dataset_options options = several;
+    d9_dataset_options options = several_labels;
     d9_arena arena = {0};
     reading r = {.faults = {.context = &context, .file = path, .arena = &arena}};
     size_t size;
@@ -478,12 +467,10 @@ TEST_WITH(const char *folder, rows_name_pictures_by_path_or_file_name, run_folde
     write_pictures(folder);
     run_make_directory(folder, "@eaDir"); /* its copies of pictures are not used */
     write_picture(folder, "@eaDir/3.png", 7);
-    run_write(folder, "labels.csv", text, strlen(text));
-    char line[300] = "";
-    context.log = keep_warning, context.log_user = line;
+    run_write_text(folder, "labels.csv", text);
+    const test_warnings *warnings = test_catch_warnings(&context);
     dataset = run_data(folder, options);
-    context.log = NULL, context.log_user = NULL;
-    assert_words(line, "labels.csv 1 not data.validation=1");
+    assert_words(warnings->last, "labels.csv 1 not data.validation=1");
     assert_ints(dataset->train.count, 3, dataset->test.count, 2, dataset->valid.count, 0);
     assert_ints(dataset->test.images[0], 80, dataset->test.labels[0], 0, dataset->test.images[192], 100);
     assert_int_equal(dataset->test.labels[1], 1);
@@ -500,7 +487,7 @@ TEST_WITH(const char *folder, rows_that_match_no_or_several_pictures_are_rejecte
     d9_dataset *dataset;
     write_pictures(folder);
     assert_int_equal(symlink("..", run_path(folder, "more/up")), 0);
-    run_write(folder, "labels.csv", text, strlen(text));
+    run_write_text(folder, "labels.csv", text);
     run_data_rejected(folder, options, D9_DATA, "labels.csv:5: no picture 9.jpg");
     options.skip_damaged = true;
     dataset = run_data(folder, options);
@@ -524,10 +511,10 @@ TEST_WITH(const char *folder, wrong_paths_and_groups_are_rejected_with_advice, r
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char text[100];
         snprintf(text, sizeof text, "file,label,patient\n%s,a,1\n2.png,b,1\n", files[i]);
-        run_write(folder, "labels.csv", text, strlen(text));
+        run_write_text(folder, "labels.csv", text);
         run_data_rejected(folder, options, D9_DATA, "labels.csv:2: begin below");
     }
-    run_write(folder, "labels.csv", one_group, strlen(one_group));
+    run_write_text(folder, "labels.csv", one_group);
     options.group_column = "patient";
     run_data_rejected(folder, options, D9_DATA, "train shares 1 group");
 }
@@ -540,7 +527,7 @@ TEST_WITH(const char *folder, labels_of_the_test_part_need_an_area, run_folder_s
     d9_dataset_options options = on_disk;
     options.several = true;
     write_pictures(folder);
-    run_write(folder, "labels.csv", text, strlen(text));
+    run_write_text(folder, "labels.csv", text);
     run_data_rejected(folder, options, D9_DATA, "labels.csv: the area under the curve");
     options.validation = 1;
     run_data(folder, options);
@@ -556,7 +543,7 @@ TEST_WITH(const char *folder, validation_images_are_drawn_from_a_plain_table, ru
     d9_text *text = test_text();
     d9_text_add(text, "file,label\n");
     for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s\n", i, i % 4 < 2 ? "a" : "b");
-    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
+    run_write_text(folder, "labels.csv", d9_text_get(text));
     dataset = run_data(folder, options);
     const int64_t trained = dataset->train.count, tested = dataset->test.count;
     assert_int_equal(trained + tested, 10);
@@ -574,7 +561,7 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,c,valid,4\n";
     d9_dataset_options options = on_disk;
     write_pictures(folder);
-    run_write(folder, "labels.csv", text, strlen(text));
+    run_write_text(folder, "labels.csv", text);
     run_data_rejected(folder, options, D9_DATA, "class c column split");
     options.split_column = NULL, options.group_column = "group";
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
@@ -590,11 +577,11 @@ TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_par
     for (int groups = 0; groups < 2; groups++) {
         if (groups) options.split_column = NULL, options.group_column = "group";
         options.known = NULL;
-        run_write(folder, "labels.csv", text, strlen(text));
+        run_write_text(folder, "labels.csv", text);
         const d9_provenance known = run_data(folder, options)->provenance;
         options.known = &known;
         run_data(folder, options);
-        run_write(folder, "labels.csv", lacks, strlen(lacks));
+        run_write_text(folder, "labels.csv", lacks);
         run_data_rejected(folder, options, D9_DATA, groups ? "labels.csv column group" : "labels.csv column split");
     }
 }
@@ -610,7 +597,7 @@ TEST_WITH(const char *folder, divided_groups_that_trained_nothing_are_evaluated_
     d9_text *text = test_text();
     d9_text_add(text, "file,label,group\n");
     for (int i = 0; i < 10; i++) d9_text_add(text, "%d.png,%s,%d\n", i, i % 2 ? "a" : "b", i);
-    run_write(folder, "labels.csv", d9_text_get(text), strlen(d9_text_get(text)));
+    run_write_text(folder, "labels.csv", d9_text_get(text));
     d9_dataset *dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 7, dataset->test.count, 2);
     d9_provenance trained = dataset->provenance;
@@ -654,12 +641,12 @@ TEST_WITH(const char *folder, another_table_needs_no_groups_and_parts, run_folde
     options.split_column = NULL;
     options.group_column = "patient";
     write_pictures(folder);
-    run_write(folder, "labels.csv", text, strlen(text));
+    run_write_text(folder, "labels.csv", text);
     run_data_rejected(folder, options, D9_DATA, "no column patient");
     options.known = &known;
     assert_int_equal(run_data(folder, options)->test.count, 4);
     options.split_column = "split";
     assert_int_equal(run_data(folder, options)->test.count, 4);
-    run_write(folder, "labels.csv", wrong, strlen(wrong));
+    run_write_text(folder, "labels.csv", wrong);
     run_data_rejected(folder, options, D9_DATA, "no column file");
 }

@@ -7,14 +7,6 @@
 #include "tests/support/test.h"
 #include <omp.h>
 
-static void write_text(const char *folder, const char *name, const char *text) {
-    char path[RUN_PATH_BYTES];
-    assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
-    *strrchr(path, '/') = 0;
-    OK(d9_directory_make(&context, path));
-    run_write(folder, name, text, strlen(text));
-}
-
 /* Writes ten reviews. Words of the training part and their counts: good 4; film, bad 3; a, the 2; isn't, plot, br,
  * cast, \303\211t\303\251 1. Words of equal counts are in the order of their first occurrence. */
 static void write_reviews(const char *folder) {
@@ -31,7 +23,7 @@ static void write_reviews(const char *folder) {
         {"test/pos/1_7.txt", "good good good good good bad"},
         {"test/pos/2_7.txt", "GOOD/film_cast~'"},
     };
-    for (size_t i = 0; i < sizeof reviews / sizeof *reviews; i++) write_text(folder, reviews[i][0], reviews[i][1]);
+    for (size_t i = 0; i < sizeof reviews / sizeof *reviews; i++) run_write_text(folder, reviews[i][0], reviews[i][1]);
 }
 
 /* The tokens of the first file whose path contains `name`; *label gets its class unless `label` is NULL. */
@@ -67,7 +59,7 @@ static const char *const ranked[] = {"<pad>", "<start>", "<unknown>", "<unused>"
                                      "a",     "the",     "isn't",     "plot",     "br",   "cast", "\303\211t\303\251"};
 enum { WORDS = sizeof ranked / sizeof *ranked };
 
-static void check_words(const d9_vocabulary *vocabulary, int count) {
+static void check_vocabulary(const d9_vocabulary *vocabulary, int count) {
     assert_int_equal(vocabulary->count, count);
     for (int i = 0; i < count; i++) assert_string_equal(vocabulary->words[i], ranked[i]);
 }
@@ -88,11 +80,11 @@ TEST_WITH(const char *folder, reviews_become_the_tokens_expected_by_hand, run_fo
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 7, .vocabulary_size = 13});
     assert_ints(dataset->train.count, 5, dataset->test.count, 5);
     assert_true(dataset->tokens && dataset->mean[0] == 0 && dataset->std[0] == 1 && d9_sample_bytes(dataset) == 28);
-    check_words(&dataset->vocabulary, 13);
+    check_vocabulary(&dataset->vocabulary, 13);
     check_tokens(dataset, rows, 10);
 
     dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 3});
-    check_words(&dataset->vocabulary, WORDS);
+    check_vocabulary(&dataset->vocabulary, WORDS);
     check_tokens(dataset, cut, 4);
 }
 
@@ -100,10 +92,10 @@ TEST_WITH(const char *folder, reviews_become_the_tokens_expected_by_hand, run_fo
 TEST_WITH(const char *folder, imdb_ignores_files_that_are_no_reviews, run_folder_set_up) {
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb"}, D9_DATA, "train/neg --data fetch");
     write_reviews(run_path(folder, "aclImdb"));
-    write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
-    write_text(folder, "aclImdb/train/labeledBow.feat", "9 0:9");
-    write_text(folder, "aclImdb/train/neg/notes.txt", "good");
-    write_text(folder, "aclImdb/imdb.vocab", "the");
+    run_write_text(folder, "aclImdb/train/unsup/0_0.txt", "good");
+    run_write_text(folder, "aclImdb/train/labeledBow.feat", "9 0:9");
+    run_write_text(folder, "aclImdb/train/neg/notes.txt", "good");
+    run_write_text(folder, "aclImdb/imdb.vocab", "the");
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 5});
     assert_ints(dataset->train.count, 5, dataset->test.count, 5);
     assert_int_equal(dataset->classes, 2);
@@ -149,7 +141,7 @@ TEST_WITH(const char *folder, texts_are_split_by_seed_and_not_by_threads, run_fo
     for (int i = 0; i < 60; i++) {
         snprintf(name, sizeof name, "%s/%d.txt", i % 2 ? "ham" : "spam", i);
         snprintf(text, sizeof text, "word%d is word%d", i, 60 - i);
-        write_text(folder, name, text);
+        run_write_text(folder, name, text);
     }
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .threads = 1});
     const d9_split held = dataset->test;
@@ -181,7 +173,7 @@ TEST_WITH(const char *folder, validation_texts_replace_the_test_part, run_folder
     write_reviews(folder);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "imdb", .length = 4, .validation = 2});
     assert_ints(dataset->train.count, 3, dataset->test.count, 2);
-    check_words(&dataset->vocabulary, WORDS);
+    check_vocabulary(&dataset->vocabulary, WORDS);
     for (int64_t i = 0; i < 2; i++) assert_non_null(strstr(dataset->test.names[i], "/train/"));
 }
 
@@ -199,7 +191,7 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     enum { LONG = 1 << 20 };
     char *word = test_memory(LONG);
     memset(word, 'x', LONG);
-    for (int i = 0; i < 8; i++) write_text(folder, names[i], names[i]);
+    for (int i = 0; i < 8; i++) run_write_text(folder, names[i], names[i]);
     check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");
     check_damaged(folder, "caf\351", 4, "spam/2.txt: UTF-8");
     check_damaged(folder, word, LONG, "spam/2.txt: word 1048576 1000");
@@ -240,10 +232,10 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up) 
     const char *const known[] = {"<eos>", "<unk>", "cat"}, *const less[] = {"<eos>", "cat"};
     const d9_vocabulary model = {3, known}, without = {2, less};
     static const int32_t by_model[] = {1, 2, 0, 0, 1, 2, 1, 0};
-    write_text(folder, "train.txt", "The\tcat\n\n = cat\v\f=\r\n");
+    run_write_text(folder, "train.txt", "The\tcat\n\n = cat\v\f=\r\n");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt --data");
-    write_text(folder, "valid.txt", "the cat");
-    write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
+    run_write_text(folder, "valid.txt", "the cat");
+    run_write_text(folder, "wikitext-2/wiki.test.tokens", "the dog,\n<unk>\n");
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
     assert_true(dataset->stream && dataset->tokens && d9_sample_bytes(dataset) == 4);
     check_stream(&dataset->train, train, 8);
@@ -265,16 +257,16 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up) 
                       "data.image_size corpus");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus", .vocabulary_size = 20}, D9_USAGE,
                       "data.vocabulary 20: corpus");
-    write_text(folder, "valid.txt", "");
+    run_write_text(folder, "valid.txt", "");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
-    write_text(folder, "valid.txt", "caf\351");
+    run_write_text(folder, "valid.txt", "caf\351");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: UTF-8");
     char word[1002];
     memset(word, 'x', 1001);
     word[1001] = 0;
-    write_text(folder, "valid.txt", word);
+    run_write_text(folder, "valid.txt", word);
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
-    write_text(folder, "valid.txt", word + 1);
+    run_write_text(folder, "valid.txt", word + 1);
     run_data(folder, (d9_dataset_options){.name = "corpus"});
 }
 
@@ -283,25 +275,25 @@ TEST_WITH(const char *folder, a_byte_order_mark_is_no_word, run_folder_set_up) {
     static const char marked[] = "\xef\xbb\xbfhello there", *const names[] = {"train.txt", "valid.txt", "test.txt"};
     static const char *const parts[] = {"train/a/0.txt", "train/b/0.txt", "test/a/0.txt", "test/b/0.txt"};
     static const int32_t stream[] = {0, 1, 2};
-    for (int i = 0; i < 4; i++) write_text(folder, parts[i], i % 2 ? marked : marked + 3);
+    for (int i = 0; i < 4; i++) run_write_text(folder, parts[i], i % 2 ? marked : marked + 3);
     d9_dataset *dataset = run_data(folder, (d9_dataset_options){.name = "text", .length = 3});
     const int32_t *tokens = (const int32_t *)(const void *)dataset->train.images;
     assert_memory_equal(tokens, tokens + 3, 3 * sizeof *tokens);
-    for (int i = 0; i < 3; i++) write_text(folder, names[i], i == 1 ? marked + 3 : marked);
+    for (int i = 0; i < 3; i++) run_write_text(folder, names[i], i == 1 ? marked + 3 : marked);
     dataset = run_data(folder, (d9_dataset_options){.name = "corpus"});
     check_stream(&dataset->train, stream, 3);
     check_stream(&dataset->valid, stream, 3);
-    write_text(folder, "valid.txt", "\xef\xbb\xbf");
+    run_write_text(folder, "valid.txt", "\xef\xbb\xbf");
     run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: empty");
 }
 
 /* Errors of a folder of texts ask for texts, not for images. */
 TEST_WITH(const char *folder, broken_folders_of_texts_are_rejected, run_folder_set_up) {
-    write_text(folder, "loose.txt", "good");
+    run_write_text(folder, "loose.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 texts CLASS/text.txt");
     run_make_directory(folder, "ham");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "ham texts (.txt)");
-    write_text(folder, "ham/1.txt", "good");
+    run_write_text(folder, "ham/1.txt", "good");
     run_data_rejected(folder, (d9_dataset_options){.name = "text"}, D9_DATA, "1 2 CLASS/text.txt");
 }
 

@@ -15,10 +15,6 @@ static const d9_experiment_options no_options = {0};
     "ablate: {frozen_bn_scale: {celu.alpha: 0.075, train.bias_lr_multiplier: 2}}\n"                                    \
     "published: {accuracy: 90, epochs: 1, source: here}\n"
 
-static void write_text(const char *name, const char *text) {
-    OK(d9_file_write(&context, run_path(experiment_folder, name), text, strlen(text)));
-}
-
 static int setup(void **state) {
     (void)state;
     experiment_make_folder(TINY);
@@ -242,7 +238,7 @@ TEST(the_only_arm_is_named_after_its_file, setup) {
                                            {"...yaml", "only"}};
     char yaml[64];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        write_text(files[i][0], "seed: 1\n");
+        run_write_text(experiment_folder, files[i][0], "seed: 1\n");
         snprintf(yaml, sizeof yaml, "title: t\nconfig: \"%s\"\n", files[i][0]);
         assert_string_equal(experiment_load(yaml)->arms[0].name, files[i][1]);
     }
@@ -291,7 +287,7 @@ TEST(a_folder_keeps_its_arms_and_seeds, setup) {
     }
     json_t *after = read_experiment_json(out);
     assert_true(json_equal(record, after));
-    write_text("out/experiment.json", "{\"title\": ");
+    run_write_text(experiment_folder, "out/experiment.json", "{\"title\": ");
     experiment = experiment_load("title: t\nconfig: tiny.yaml\n");
     assert_int_equal(d9_experiment_write(&context, experiment, out), D9_USAGE);
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
@@ -353,7 +349,7 @@ TEST(a_run_is_done_once, setup) {
     assert_true(!trained && seen.kind == D9_RUN_RUNNING);
     context.system->close(context.system->user, lock); /* as after a kill: the file stays, the lock is released */
     assert_ints(d9_run_read_state(&context, experiment, out, 1, &seen), D9_OK, seen.kind, D9_RUN_STOPPED);
-    write_text("out/runs/tiny/seed2/result.json.123.partial", "{");
+    run_write_text(experiment_folder, "out/runs/tiny/seed2/result.json.123.partial", "{");
     seen = train_run(experiment, out, 1, &trained);
     assert_true(trained && seen.kind == D9_RUN_DONE);
     assert_int_equal(run_folder_count(run_path(out, "runs/tiny/seed2"), ".partial"), 0);
@@ -370,7 +366,7 @@ TEST(a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     train_run(experiment, out, 0, &trained);
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     d9_context_clear(&context);
-    write_text("out/runs/tiny/seed1/result.json", "{\"config_ha");
+    run_write_text(experiment_folder, "out/runs/tiny/seed1/result.json", "{\"config_ha");
     /* `other` still differs from the configuration in config.yaml */
     assert_int_equal(d9_run_train(&context, other, out, 0, &options, &seen, &trained), D9_USAGE);
     assert_false(trained);
@@ -379,7 +375,7 @@ TEST(a_damaged_result_is_done_again_and_a_foreign_one_rejected, setup) {
     assert_true(trained && seen.kind == D9_RUN_DONE);
     const char *result = (char *)run_read_file(run_path(out, "runs/tiny/seed1/result.json"), NULL);
     run_make_directory(out, "runs/tiny/seed2");
-    write_text("out/runs/tiny/seed2/result.json", result); /* the result of seed 1 */
+    run_write_text(experiment_folder, "out/runs/tiny/seed2/result.json", result); /* the result of seed 1 */
     assert_rejection(d9_run_train(&context, two, out, 1, &options, &seen, &trained), D9_USAGE, "seed2");
 }
 

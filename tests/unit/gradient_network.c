@@ -5,10 +5,9 @@
  *
  * CELU is smooth enough; max pooling is not, so entries that change the maximum of a window are skipped. They are
  * counted and must be few. Both sides use the same step number, hence the same dropout mask. */
-#include "exchange/description.h"
 #include "graph/edit.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/programs.h"
+#include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "train/session.h"
 
@@ -114,26 +113,11 @@ static d9_node_id first_trained(const d9_graph *graph) {
     return n;
 }
 
-/* Makes BATCH texts of `length` random tokens or, for a language model, a stream of BATCH columns of 2 * length. */
+/* BATCH texts of `length` tokens or, for a language model, a stream of BATCH columns of 2 * length. */
 static d9_dataset *make_texts(const d9_model *model, int length) {
     static const char *const words[] = {"<pad>", "<start>", "<unknown>", "<unused>", "a", "b", "c", "d", "e"};
-    enum { WORDS = sizeof words / sizeof *words };
-    const d9_description about = {.height = 1,
-                                  .width = length,
-                                  .channels = 1,
-                                  .classes = model->stream ? WORDS : 2,
-                                  .vocabulary = {WORDS, words},
-                                  .class_names = words,
-                                  .std = {1}};
-    const int64_t count = model->stream ? BATCH * 2 * length : BATCH;
-    d9_dataset *dataset;
-    OK(d9_description_dataset(&context, &about, "texts", count, &dataset));
-    dataset->stream = model->stream;
-    int32_t *tokens = (int32_t *)(void *)dataset->train.images;
-    for (int64_t i = 0; i < (model->stream ? count : count * length); i++)
-        tokens[i] = (int32_t)d9_philox_below(d9_philox4x32_10(6, (uint32_t)i, 0, 0, 0).v[0], WORDS);
-    for (int64_t i = 0; i < count && !model->stream; i++) dataset->train.labels[i] = (int32_t)(i % 3 == 0);
-    return dataset;
+    const d9_vocabulary vocabulary = {sizeof words / sizeof *words, words};
+    return run_random_texts(vocabulary, length, model->stream ? BATCH * 2 * length : BATCH, model->stream);
 }
 
 /* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,

@@ -28,15 +28,15 @@ TEST(one_list_has_both_networks) {
     assert_ints(train->values[train->input].shape.d[0], BATCH / 2, train->values[train->logits].shape.d[0], BATCH / 2);
     assert_ints(train->values[train->labels].shape.d[0], BATCH / 2, eval->values[eval->input].shape.d[0], BATCH);
     for (int v = 0; v < eval->value_count; v++) assert_null(strstr(eval->values[v].name, "proxy"));
-    int lessons = 0, looks = 0;
+    int training = 0, ranking = 0;
     for (d9_node_id n = 0; n < train->node_count; n++) {
         const d9_node *node = &train->nodes[n];
         const bool looks_on = strncmp(node->role, "proxy.look.", 11) == 0,
                    learns = strstr(node->role, "proxy.") != NULL && !looks_on;
         assert_int_equal(node->when.every, learns ? 3 : 0);
-        lessons += learns, looks += looks_on;
+        training += learns, ranking += looks_on;
     }
-    assert_true(looks > 15 && lessons > 40); /* looks: ranking; lessons: training of the small network */
+    assert_true(ranking > 15 && training > 40); /* nodes that rank images, and that train the small network */
     static const char *const updates[] = {"update.weights", "update.proxy.weights"};
     for (int64_t s = 0; s < 24; s++) {
         const d9_node *update = program_node(train, D9_OP_UPDATE, updates[s % 2]);
@@ -175,19 +175,20 @@ TEST(the_small_network_is_not_frozen) {
 TEST(operations_are_counted) {
     const d9_program *with = build(plain), *without = build("crop: {pad: 2}");
     const d9_graph *train = &with->train, *whole = &without->train;
-    double own = 0, look = 0, lesson = 0, larger[2];
+    double own = 0, ranking = 0, training = 0, larger[2];
     for (d9_node_id n = 0; n < train->node_count; n++) {
         const double operations = d9_graph_operations(train, n, n + 1);
         const char *role = train->nodes[n].role;
-        *(strncmp(role, "proxy.look.", 11) == 0 ? &look
-          : strncmp(role, "proxy.", 6) == 0     ? &lesson
+        *(strncmp(role, "proxy.look.", 11) == 0 ? &ranking
+          : strncmp(role, "proxy.", 6) == 0     ? &training
                                                 : &own) += operations;
     }
     assert_true(fabs(own / d9_graph_operations(whole, 0, whole->node_count) - 0.5) < 1e-12);
-    assert_true(look > 0 && lesson > look * 2.5 / 2 && lesson < look * 3 / 2); /* without gradient of the images */
-    const int lessons[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0};                /* remaining after `done` steps */
+    assert_true(ranking > 0 && training > ranking * 2.5 / 2 &&
+                training < ranking * 3 / 2);                       /* without gradient of the images */
+    const int steps_left[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0}; /* remaining after `done` steps */
     for (int done = 0; done < 12; done++) {
-        const double left = (12 - done) * (own + look) + lessons[done] * lesson;
+        const double left = (12 - done) * (own + ranking) + steps_left[done] * training;
         assert_true(fabs(d9_train_operations(with, done) / left - 1) < 1e-12);
     }
     for (int twice = 0; twice < 2; twice++) {

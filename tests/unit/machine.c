@@ -79,13 +79,6 @@ static const tree trees[] = {
      .files = {{APP "cpu.max", "much\n"}, {CGROUP "cpu.max", "100000\n"}, {APP "memory.max", "max\n"}}, .threads = 4},
 };
 
-static void write_file(const char *root, const char *path, const char *text) {
-    char folder[128];
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    run_make_directory(root, folder);
-    run_write(root, path, text, strlen(text));
-}
-
 static void set_allowed(const tree *t, bool allowed[MAX_PROCESSORS]) {
     const char *at = t->allowed;
     for (int cpu = 0; cpu < MAX_PROCESSORS; cpu++) allowed[cpu] = !at && cpu < t->cores * t->siblings;
@@ -107,7 +100,7 @@ static void write_siblings(const char *root, const tree *t, const bool *allowed)
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", s ? "," : "", core + s * t->cores);
         if (t->neighbours) snprintf(list, sizeof list, "%d-%d", core * t->siblings, (core + 1) * t->siblings - 1);
         snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        write_file(root, path, list);
+        run_write_text(root, path, list);
     }
 }
 
@@ -116,8 +109,8 @@ static void check_tree(const tree *t) {
     const char *root = run_folder_new();
     set_allowed(t, allowed);
     write_siblings(root, t, allowed);
-    if (t->group) write_file(root, "proc/self/cgroup", t->group);
-    for (int i = 0; i < MAX_FILES && t->files[i].path; i++) write_file(root, t->files[i].path, t->files[i].text);
+    if (t->group) run_write_text(root, "proc/self/cgroup", t->group);
+    for (int i = 0; i < MAX_FILES && t->files[i].path; i++) run_write_text(root, t->files[i].path, t->files[i].text);
     const d9_machine machine = {run_path(root, "proc"), run_path(root, "sys"), allowed, MAX_PROCESSORS};
     int threads = d9_machine_threads(&machine);
     double limit = d9_machine_memory_limit(&machine) / GIB;
@@ -143,11 +136,11 @@ TEST(a_machine_without_files_has_its_processors) {
 TEST_WITH(const char *root, the_processor_is_named, run_folder_set_up) {
     char name[32], numbered[48];
     const char *proc = run_path(root, "proc");
-    write_file(root, "proc/cpuinfo",
-               "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
+    run_write_text(root, "proc/cpuinfo",
+                   "cpu family\t: 6\nmodel\t: 7\nmodel name\t: A Fine Processor @ 2 GHz\nmodel name\t: another\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, name, sizeof name);
     /* a name without a digit is completed by family and model */
-    write_file(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n");
+    run_write_text(root, "proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A Fine Processor\n");
     d9_machine_processor(&(d9_machine){.proc = proc, .sys = proc}, numbered, sizeof numbered);
     assert_string_equal(name, "A Fine Processor @ 2 GHz");
     assert_string_equal(numbered, "A Fine Processor family 26 model 2");
@@ -166,7 +159,7 @@ TEST_WITH(const char *root, the_caches_are_read, run_folder_set_up) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         snprintf(path, sizeof path, "devices/system/cpu/cpu0/cache/%s", files[i].path);
-        write_file(root, path, files[i].text);
+        run_write_text(root, path, files[i].text);
     }
     d9_machine_caches(&(d9_machine){.proc = root, .sys = root}, bytes);
     assert_ints(bytes[0], 48 << 10, bytes[1], 1 << 20, bytes[2], 32 << 20);

@@ -218,23 +218,21 @@ TEST(settings_that_do_not_fit_are_rejected) {
 TEST(lack_of_memory_anywhere_is_an_error) {
     const d9_config *config = config_with(program_many_tricks);
     const d9_extent extent = program_extent(config, 32, 32);
-    planted p = {.kind = CALL_allocate};
+    planted p = {0};
     const d9_system system = planted_system(&p, d9_system_default());
     d9_program program;
     d9_context failing;
     d9_context_init(&failing);
     failing.system = &system;
-    do {
-        p.calls[CALL_allocate] = 0, p.victim++, p.met = false;
+    while (planted_next_allocation(&p)) {
         d9_context_clear(&failing);
         const d9_status status = d9_program_build(&failing, config, &extent, d9_precision_find("bf16"),
                                                   &(d9_program_options){.seed = 1}, &program);
-        assert_int_equal(status, p.met ? D9_DEVICE : D9_OK);
         if (p.met)
             assert_memory_equal(failing.message, "out of memory", 13);
         else
             d9_program_free(&failing, &program);
-        assert_int_equal(p.live, 0);
-    } while (p.met);
+        planted_check(&p, status);
+    }
     assert_true(p.victim > 10);
 }

@@ -60,19 +60,9 @@ TEST(integers_agree_across_types) {
 }
 
 TEST(threads_change_no_bit) {
-    for (int i = 0; i < op_spec_count(); i++) {
-        op_case c;
-        op_case_make(&c, &context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-        for (int o = 0; o < c.graph->nodes[0].output_count; o++) {
-            d9_value_id id = c.graph->nodes[0].outputs[o];
-            if (id == D9_NONE) continue;
-            run_once(&c, 1, o, many_a);
-            run_once(&c, 3, o, many_b);
-            if (op_differences(many_a, many_b, op_count(&c, id)) != 0)
-                fail_msg("%s differs with three threads", c.name);
-        }
-        op_case_free(&c);
-    }
+    backend_test r;
+    backend_test_open(&r, &context, &d9_backend_reference);
+    backend_test_threads(&r, D9_F32, true);
 }
 
 /* ---- first outputs, compared with plain loops; running statistics ---- */
@@ -621,25 +611,11 @@ TEST(metrics_add_up_and_note_the_first_bad_step) {
 }
 
 TEST(a_wrong_index_is_rejected) {
-    for (int i = 0; i < op_spec_count(); i++) {
-        op_case c;
-        op_open_case live;
-        d9_op op = op_spec_op(i);
-        int input = op == D9_OP_DRAW ? 0 : 1;
-        if (op != D9_OP_DRAW && op != D9_OP_GATHER && op != D9_OP_AUGMENT && op != D9_OP_TOKENS && op != D9_OP_EMBED &&
-            op != D9_OP_EMBED_BACKWARD && op != D9_OP_LOSS)
-            continue;
-        op_case_make(&c, &context, i, D9_F32, D9_F32, OP_FILL_RANDOM);
-        const d9_node *node = &c.graph->nodes[0];
-        d9_value_id id = node->inputs[input];
-        int64_t beside = 0; /* entries of the order after those of step 2 */
-        if (op == D9_OP_DRAW || op == D9_OP_GATHER || op == D9_OP_AUGMENT || op == D9_OP_TOKENS)
-            beside = 2 * (node->as.batch.count - node->as.batch.batch);
-        c.content[id][op_count(&c, id) - 1 - beside] = 100;
-        op_open(&live, &c, &d9_backend_reference, NULL);
-        assert_rejection(d9_backend_reference.run(&context, live.plan, 2), D9_DEVICE, "100");
-        op_close(&live), op_case_free(&c);
-    }
+    static const d9_op ops[] = {D9_OP_DRAW,  D9_OP_GATHER,         D9_OP_AUGMENT, D9_OP_TOKENS,
+                                D9_OP_EMBED, D9_OP_EMBED_BACKWARD, D9_OP_LOSS};
+    backend_test r;
+    backend_test_open(&r, &context, &d9_backend_reference);
+    backend_test_bad_indices(&r, ops, sizeof ops / sizeof *ops);
 }
 
 TEST(comparators_fail_on_nan_and_on_nothing) {

@@ -35,11 +35,7 @@ static int tear_down(void **state) {
 
 #define REPORT_TEST(name) TEST(name, set_up, tear_down)
 #define MINUS             "\xe2\x88\x92"
-#define NEAR(got, want)                                                                                                \
-    do {                                                                                                               \
-        const double got_ = (got), want_ = (want);                                                                     \
-        if (!(fabs(got_ - want_) <= 1e-9)) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);                  \
-    } while (0)
+#define NEAR(got, want)   assert_near(got, want, 1e-9)
 
 static const d9_column columns[] = {
     {"name", "A \"name\"", "what <it> is", D9_COLUMN_TEXT, false},

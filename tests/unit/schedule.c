@@ -16,12 +16,6 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
     return &program_node(&program->train, op, role)->as.update;
 }
 
-#define NEAR(got, want, tolerance)                                                                                     \
-    do {                                                                                                               \
-        const double got_ = (got), want_ = (want);                                                                     \
-        if (!(fabs(got_ - want_) <= (tolerance))) fail_msg("%s is %.17g, must be %.17g", #got, got_, want_);           \
-    } while (0)
-
 /* Learning rates of dawn94, in steps counted from 1; 1/194 is 0.0051546. */
 static const struct {
     int64_t step;
@@ -36,16 +30,16 @@ TEST(dawn94_has_the_published_learning_rates) {
                                *biases = update_of(program, D9_OP_UPDATE, "update.biases");
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         const int64_t step = published[i].step - 1;
-        NEAR(d9_schedule_at(&lr, step, 97, 10), published[i].rate, 1e-12);
+        assert_near(d9_schedule_at(&lr, step, 97, 10), published[i].rate, 1e-12);
         /* for gradients summed over the batch */
-        NEAR(d9_coefficient_at(program, &weights->rate, step) * 512, published[i].rate, 1e-12);
-        NEAR(d9_coefficient_at(program, &biases->rate, step) * 512, 64 * published[i].rate, 1e-10);
+        assert_near(d9_coefficient_at(program, &weights->rate, step) * 512, published[i].rate, 1e-12);
+        assert_near(d9_coefficient_at(program, &biases->rate, step) * 512, 64 * published[i].rate, 1e-10);
     }
-    NEAR(weights->decay.constant, 5e-4 * 512, 1e-15);
-    NEAR(biases->decay.constant, 5e-4 * 512 / 64, 1e-15);
+    assert_near(weights->decay.constant, 5e-4 * 512, 1e-15);
+    assert_near(biases->decay.constant, 5e-4 * 512 / 64, 1e-15);
     for (int64_t s = 1; s < 970; s++) { /* up to 194, down to 776, constant: no jumps */
         const double rise = d9_schedule_at(&lr, s, 97, 10) - d9_schedule_at(&lr, s - 1, 97, 10);
-        NEAR(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
+        assert_near(rise, s < 194 ? 1.0 / 194 : s < 776 ? -0.9 / 582 : 0, 1e-12);
     }
 }
 
@@ -53,7 +47,7 @@ TEST(dawn94_has_the_published_learning_rates) {
 TEST(dawn94_averages_every_five_steps) {
     const d9_program *program = load_program("dawn94.yaml");
     const d9_node *average = program_node(&program->train, D9_OP_LERP, "tail.average");
-    NEAR(d9_coefficient_at(program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
+    assert_near(d9_coefficient_at(program, &average->as.lerp.ratio, 0), pow(0.99, 5), 1e-15);
     for (int64_t s = 0; s < program->steps; s++)
         assert_int_equal(d9_when_active(&average->when, s, 1, program->steps_per_epoch), (s % 97) % 5 == 0);
     for (d9_node_id n = 0; n < program->train.node_count; n++) /* all other nodes run in every step */
@@ -79,10 +73,10 @@ TEST(operations_are_counted) {
         const double batch = (double)program->extent.batch, step = 2 * computed[i].step * batch,
                      steps = (double)program->steps, evaluation = 2 * computed[i].forward * computed[i].views * 10000,
                      saved = 2 * computed[i].rest * batch * (steps - (double)computed[i].full_steps);
-        NEAR(d9_train_operations(program, 0) / (steps * step - saved), 1, 1e-12);
-        NEAR(d9_train_operations(program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
-        NEAR(d9_evaluation_operations(program) / evaluation, 1, 1e-12);
-        NEAR(1e-12 * (steps * step + evaluation), computed[i].published, 4);
+        assert_near(d9_train_operations(program, 0) / (steps * step - saved), 1, 1e-12);
+        assert_near(d9_train_operations(program, 100) / ((steps - 100) * step - saved), 1, 1e-12);
+        assert_near(d9_evaluation_operations(program) / evaluation, 1, 1e-12);
+        assert_near(1e-12 * (steps * step + evaluation), computed[i].published, 4);
     }
     /* with hard_examples the small network that selects images is counted as well */
     static const struct {
@@ -91,8 +85,8 @@ TEST(operations_are_counted) {
     } runs[] = {{"airbench96.yaml", 4910, 20}, {"airbench96-faster.yaml", 3100, 60}};
     for (int i = 0; i < 2; i++) {
         const d9_program *program = load_program(runs[i].path);
-        NEAR(1e-12 * (d9_train_operations(program, 0) + d9_evaluation_operations(program)), runs[i].published,
-             runs[i].rounding);
+        assert_near(1e-12 * (d9_train_operations(program, 0) + d9_evaluation_operations(program)), runs[i].published,
+                    runs[i].rounding);
     }
 }
 
@@ -105,7 +99,7 @@ TEST(an_evaluation_of_a_stream_counts_its_own_columns) {
     const int64_t windows = d9_stream_windows(extent->eval_tokens, 2, 5);
     const double of_token = 2 * (2 * 2 * 4 * 8 * 8 + 8 * (double)extent->classes);
     assert_ints(extent->batch, 4, extent->eval_batch, 2);
-    NEAR(d9_evaluation_operations(program), (double)windows * 2 * 5 * of_token, 0);
+    assert_near(d9_evaluation_operations(program), (double)windows * 2 * 5 * of_token, 0);
 }
 
 #define SCHEDULE(n, points, ...) ((d9_schedule){.count = n, .knots = points, .values = (const double[]){__VA_ARGS__}})
@@ -122,10 +116,10 @@ TEST(speed94_has_the_published_learning_rates) {
     int64_t last = -1, returns = 0;
     for (int64_t s = 0; s < 245; s++) {
         const double now = 1 - (double)s / 245;
-        NEAR(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
-        NEAR(d9_coefficient_at(p, &biases->rate, s) / 0.0573, now, 1e-3);
-        NEAR(d9_coefficient_at(p, &filters->rate, s) / 0.205, now, 1e-3);
-        if (s < 7) NEAR(d9_coefficient_at(p, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
+        assert_near(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
+        assert_near(d9_coefficient_at(p, &biases->rate, s) / 0.0573, now, 1e-3);
+        assert_near(d9_coefficient_at(p, &filters->rate, s) / 0.205, now, 1e-3);
+        if (s < 7) assert_near(d9_coefficient_at(p, &bias->as.update.rate, s) / 0.0573, 1 - (double)s / 7, 1e-3);
         const bool due = s - last >= 2 + (int)(15 * (double)(s + 1) / 245);
         assert_true(d9_coefficient_at(p, &filters->renormalise, s) == due);
         if (due) last = s, returns++;
@@ -156,14 +150,14 @@ TEST(fewest94_has_the_published_steps) {
         const d9_graph *list = d9_program_list(p, s);
         const d9_augment_rule *rule = &program_node(list, D9_OP_AUGMENT, "image")->as.batch.rule;
         const int side = s < 96 ? 24 : s < 192 ? 28 : 32;
-        NEAR(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
-        NEAR(d9_coefficient_at(p, &filters->rate, s) / 0.2255, now, 1e-3);
+        assert_near(d9_coefficient_at(p, &head->rate, s) / (0.5415 * 9 / 256 * 9 / 256), now, 1e-3);
+        assert_near(d9_coefficient_at(p, &filters->rate, s) / 0.2255, now, 1e-3);
         assert_ints(rule->out_height, side, rule->out_width, side);
         assert_int_equal((int)rule->settings[D9_AUGMENT_SHRINK][0], side < 32 ? 32 : 0);
         const bool due = s + 1 == 264 || (s + 1 > 264 && (s + 1 - 264) % 4 == 0);
         assert_ints(d9_when_active(&slow->when, s, 1, 32), due, d9_when_active(&reset->when, s, 1, 32), due);
         if (!due) continue;
-        NEAR(d9_coefficient_at(p, &slow->as.lerp.ratio, s), s + 1 == 264 ? 0 : 0.7, 1e-6);
+        assert_near(d9_coefficient_at(p, &slow->as.lerp.ratio, s), s + 1 == 264 ? 0 : 0.7, 1e-6);
         starts += s + 1 == 264, averaged += s + 1 > 264;
     }
     assert_ints(starts, 1, averaged, 5);
@@ -174,23 +168,23 @@ TEST(fewest94_has_the_published_steps) {
         const double side = s < 96 ? 24 : s < 192 ? 28 : 32;
         steps += 3 * forward_of(side) - 2 * first_layer_of(side) - (s < 7 ? 0 : 24 * 64 * 9 * (side - 1) * (side - 1));
     }
-    NEAR(forward_of(32), 118147360, 0);
-    NEAR(d9_train_operations(p, 0) / (2 * (1536 * steps + 284 * iterated)), 1, 1e-12);
-    NEAR(1e-12 * d9_train_operations(p, 0), 226, 0.5);
-    NEAR(1e-12 * (d9_train_operations(p, 0) + d9_evaluation_operations(p)), 232, 0.5);
-    NEAR(1e-12 * (d9_train_operations(p, 0) + 6 * 2 * 10000 * forward_of(32)), 241, 0.5); /* with six views */
+    assert_near(forward_of(32), 118147360, 0);
+    assert_near(d9_train_operations(p, 0) / (2 * (1536 * steps + 284 * iterated)), 1, 1e-12);
+    assert_near(1e-12 * d9_train_operations(p, 0), 226, 0.5);
+    assert_near(1e-12 * (d9_train_operations(p, 0) + d9_evaluation_operations(p)), 232, 0.5);
+    assert_near(1e-12 * (d9_train_operations(p, 0) + 6 * 2 * 10000 * forward_of(32)), 241, 0.5); /* with six views */
 }
 
 TEST(a_schedule_is_constant_before_the_first_and_after_the_last_knot) {
     const d9_knot knots[] = {{1, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule s = SCHEDULE(2, knots, 3, 5);
-    assert_true(d9_schedule_at(&s, 0, 10, 4) == 3); /* epoch 0.1 */
-    assert_true(d9_schedule_at(&s, 9, 10, 4) == 3); /* the knot itself */
-    NEAR(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15);  /* epoch 1.5 */
+    assert_true(d9_schedule_at(&s, 0, 10, 4) == 3);       /* epoch 0.1 */
+    assert_true(d9_schedule_at(&s, 9, 10, 4) == 3);       /* the knot itself */
+    assert_near(d9_schedule_at(&s, 14, 10, 4), 4, 1e-15); /* epoch 1.5 */
     assert_true(d9_schedule_at(&s, 19, 10, 4) == 5 && d9_schedule_at(&s, 39, 10, 4) == 5);
     s.at_start = true;
     assert_true(d9_schedule_at(&s, 10, 10, 4) == 3 && d9_schedule_at(&s, 20, 10, 4) == 5);
-    NEAR(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
+    assert_near(d9_schedule_at(&s, 15, 10, 4), 4, 1e-15);
     const d9_knot jump[] = {{2, D9_KNOT_EPOCHS}, {2, D9_KNOT_EPOCHS}};
     d9_schedule step = SCHEDULE(2, jump, 3, 5); /* one step before MultiStepLR (docs/numerics.md) */
     assert_true(d9_schedule_at(&step, 18, 10, 4) == 3 && d9_schedule_at(&step, 19, 10, 4) == 5);
@@ -204,11 +198,11 @@ TEST(knots_have_their_units) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {25, D9_KNOT_PERCENT}, {3, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 8, 2, 0); /* 0, 2, 5 and 8 of 8 epochs */
-    NEAR(d9_schedule_at(&s, 9, 10, 8), 4, 1e-14);
-    NEAR(d9_schedule_at(&s, 19, 10, 8), 8, 1e-14);
-    NEAR(d9_schedule_at(&s, 34, 10, 8), 5, 1e-14);
-    NEAR(d9_schedule_at(&s, 49, 10, 8), 2, 1e-14);
-    NEAR(d9_schedule_at(&s, 64, 10, 8), 1, 1e-14);
+    assert_near(d9_schedule_at(&s, 9, 10, 8), 4, 1e-14);
+    assert_near(d9_schedule_at(&s, 19, 10, 8), 8, 1e-14);
+    assert_near(d9_schedule_at(&s, 34, 10, 8), 5, 1e-14);
+    assert_near(d9_schedule_at(&s, 49, 10, 8), 2, 1e-14);
+    assert_near(d9_schedule_at(&s, 64, 10, 8), 1, 1e-14);
     assert_true(d9_schedule_at(&s, 79, 10, 8) == 0);
 }
 
@@ -217,13 +211,13 @@ TEST(knots_never_go_back) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
     d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
-    NEAR(d9_schedule_at(&s, 13, 10, 2), 2.8, 1e-14);
-    NEAR(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
-    NEAR(d9_schedule_at(&s, 16, 10, 2), 0.6, 1e-14);
+    assert_near(d9_schedule_at(&s, 13, 10, 2), 2.8, 1e-14);
+    assert_near(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
+    assert_near(d9_schedule_at(&s, 16, 10, 2), 0.6, 1e-14);
     for (int64_t step = 0; step < 20; step++) assert_true(isfinite(d9_schedule_at(&s, step, 10, 2)));
     const d9_knot beyond[] = {{0, D9_KNOT_EPOCHS}, {5, D9_KNOT_EPOCHS}}; /* a knot after the end of the run */
     d9_schedule half = SCHEDULE(2, beyond, 0, 1);
-    NEAR(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
+    assert_near(d9_schedule_at(&half, 19, 10, 2), 0.4, 1e-14);
 }
 
 /* 80 steps, 16 of them warm-up, compared with the closed form of PyTorch's LinearLR, and after them with the closed and
@@ -241,14 +235,14 @@ TEST(a_cosine_equals_pytorchs) {
         for (int i = 0; i < 80; i++) {
             const double at = i - 16, closed = end + (peak - end) * (1 + cos(pi * at / 64)) / 2;
             lr.at_start = true;
-            NEAR(d9_schedule_at(&lr, i, 8, 10), i < 16 ? start + (peak - start) * i / 16 : closed, 1e-15);
+            assert_near(d9_schedule_at(&lr, i, 8, 10), i < 16 ? start + (peak - start) * i / 16 : closed, 1e-15);
             if (i > 16) recursive = end + (recursive - end) * (1 + cos(pi * at / 64)) / (1 + cos(pi * (at - 1) / 64));
-            if (i >= 16) NEAR(d9_schedule_at(&lr, i, 8, 10), recursive, 1e-13);
+            if (i >= 16) assert_near(d9_schedule_at(&lr, i, 8, 10), recursive, 1e-13);
             const double next = d9_schedule_at(&lr, i + 1, 8, 10);
             lr.at_start = false;
             assert_true(d9_schedule_at(&lr, i, 8, 10) == next);
         }
-        NEAR(d9_schedule_at(&lr, 79, 8, 10), end, 1e-15);
+        assert_near(d9_schedule_at(&lr, 79, 8, 10), end, 1e-15);
         assert_true(d9_schedule_peak(&lr) == peak);
     }
 }
@@ -259,7 +253,7 @@ TEST(a_cosine_without_warmup_starts_at_its_peak) {
     double sum = 0;
     for (int i = 0; i < 50; i++) sum += d9_schedule_at(&lr, i, 5, 10);
     assert_true(d9_schedule_at(&lr, 0, 5, 10) == 3);
-    NEAR(sum, 3 * (50 + 1) / 2.0, 1e-12); /* the cosine's sum over half a period without its last point is 1 */
+    assert_near(sum, 3 * (50 + 1) / 2.0, 1e-12); /* the cosine's sum over half a period without its last point is 1 */
 }
 
 /* A warm-up at least as long as the run leaves no cosine. */
@@ -304,8 +298,8 @@ TEST(fractional_epochs_give_whole_steps) {
                                            "lr: {knots: [0, 50%%, end], values: [0, 1, 0]}}\n");
     const d9_program *program = program_of(config, 100, 32, "f32"); /* eight steps per epoch, four images left out */
     assert_ints(program->steps_per_epoch, 8, program->steps, 20, program->table[0].count, 20);
-    NEAR(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
-    NEAR(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
+    assert_near(d9_schedule_at(&config->train.lr, 9, 8, 2.5), 1, 1e-14); /* 1.25 epochs */
+    assert_near(d9_schedule_at(&config->train.lr, 19, 8, 2.5), 0, 1e-14);
 }
 
 static void assert_when(d9_when when, const char *pattern) { /* a character per step, 8 steps per epoch */

@@ -255,20 +255,20 @@ RUN_TEST(test_a_run_interrupted_before_the_first_step_resumes) {
     run_assert_equal(&rest, run_bench_whole(b), "interrupted before the first step");
 }
 
-typedef struct watcher {
+typedef struct step_log {
     int planned, epochs;
     int64_t steps;
     double last_loss;
-} watcher;
+} step_log;
 
 static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
-    ((watcher *)user)->planned++;
+    ((step_log *)user)->planned++;
     assert_ints(program->steps, RUN_STEPS, device->threads, 1);
     assert_string_equal(precision, "f32");
 }
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {
-    watcher *w = user;
+    step_log *w = user;
     (void)program;
     assert_int_equal(step, ++w->steps); /* number of completed steps */
     assert_true(isfinite(loss) && loss > 0 && epoch_seconds >= 0);
@@ -276,7 +276,7 @@ static void on_step(void *user, const d9_program *program, int64_t step, double 
 }
 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
-    watcher *w = user;
+    step_log *w = user;
     (void)program;
     assert_int_equal(row->epoch, ++w->epochs);
     assert_true(row->train_loss == w->last_loss); /* the running mean at the end of the epoch is the epoch's loss */
@@ -286,7 +286,7 @@ static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *
 }
 
 RUN_TEST(test_observers_see_every_step_and_epoch) {
-    watcher w = {0};
+    step_log w = {0};
     const d9_observer observer = {.user = &w, .planned = on_planned, .step = on_step, .epoch = on_epoch};
     const run_report watched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8, .observer = observer}),
                      unwatched = run_train_ok(&(d9_train_options){.config = b->config, .seed = 8});

@@ -399,12 +399,8 @@ CHECKPOINT_TEST(test_a_state_with_nan_is_not_written) {
     OK(read_back(b));
 }
 
-static void keep_warning(void *user, d9_log_level level, const char *line) {
-    if (level == D9_LOG_WARNING) snprintf(user, 1024, "%s", line);
-}
-
-/* Resumes on two threads a run that stopped on one. `warning`: the last warning; "": none. */
-static void resume_on_two(const char *folder, const char *backend, char warning[1024]) {
+/* Resumes on two threads a run that stopped on one. Returns the last warning; "": none. */
+static const char *resume_on_two(const char *folder, const char *backend) {
     d9_context own;
     d9_result result;
     d9_config *config = run_config(backend, "f32", "");
@@ -412,22 +408,22 @@ static void resume_on_two(const char *folder, const char *backend, char warning[
         .config = config, .seed = 7, .out = folder, .overwrite = true, .stop_after_steps = STOP};
     assert_int_equal(run_train(&options, NULL).status, D9_SIGINT);
     config->threads = 2;
-    options.stop_after_steps = 0, options.resume = true, options.overwrite = false, warning[0] = 0;
+    options.stop_after_steps = 0, options.resume = true, options.overwrite = false;
     d9_context_init(&own);
-    own.system = run_system(), own.log = keep_warning, own.log_user = warning;
+    own.system = run_system();
+    const test_warnings *warnings = test_catch_warnings(&own);
     test_ok(&own, d9_train(&own, &options, &result));
     d9_result_free(&own, &result);
+    return warnings->last;
 }
 
 /* A run that resumes with another number of threads warns on oneDNN, whose bits depend on that number, and not on the
  * reference backend. */
 TEST_WITH(const char *folder, resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
-    char warning[1024];
-    resume_on_two(folder, "reference", warning);
-    assert_string_equal(warning, "");
+    assert_string_equal(resume_on_two(folder, "reference"), "");
     if (run_missing(&context, "onednn", "f32", NULL)) skip_for("onednn", context.message);
     if (d9_processors(NULL) < 2) return; /* there is only one thread */
-    resume_on_two(folder, "onednn", warning);
+    const char *warning = resume_on_two(folder, "onednn");
     assert_non_null(strstr(warning, "--threads 1"));
     assert_non_null(strstr(warning, checkpoint));
 }

@@ -175,7 +175,7 @@ TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
 }
 
 /* Starts or resumes the run with seed 10, and stops it in the epoch after `epochs`. False: resuming was rejected. */
-static bool goes_on(const bench *b, int tta, int64_t epochs) {
+static bool resumes(const bench *b, int tta, int64_t epochs) {
     b->config->eval.tta = tta;
     const d9_train_options options = {.config = b->config,
                                       .seed = 10, /* the best of three epochs is 3 by the plain view, 1 by all */
@@ -195,13 +195,13 @@ TEST_WITH(bench *b, a_kept_model_of_another_epoch_is_rejected, set_up) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     size_t size;
     b->config->keep = D9_KEEP_BEST;
-    assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 1));
+    assert_true(resumes(b, D9_EVAL_TTA_EVERY, 1));
     const uint8_t *bytes = run_read_file(path, &size);
-    assert_true(goes_on(b, D9_EVAL_TTA_EVERY, 3));
-    assert_false(goes_on(b, D9_EVAL_TTA_LAST, 3));
+    assert_true(resumes(b, D9_EVAL_TTA_EVERY, 3));
+    assert_false(resumes(b, D9_EVAL_TTA_LAST, 3));
     for (int killed = 0; killed < 2; killed++) { /* the second time, epoch 3 was already kept */
         OK(d9_file_write(&context, path, bytes, size));
-        assert_true(goes_on(b, D9_EVAL_TTA_LAST, 3));
+        assert_true(resumes(b, D9_EVAL_TTA_LAST, 3));
     }
 }
 

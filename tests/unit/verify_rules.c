@@ -2,9 +2,7 @@
  * wrong attributes of nodes, or wrong tables. A language model of many words, whose loss has its own kernels, must
  * pass. Also the errors and cosines that verify computes: by hand in a small case, and with zeros, NaN and infinity. */
 #include "core/system.h"
-#include "exchange/description.h"
 #include "graph/edit.h"
-#include "kernels/formulas/philox.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "verify/case_run.h"
@@ -12,7 +10,7 @@
 #include "verify/rule_comparison.h"
 #include "verify/verify.h"
 
-typedef void planted(d9_graph *graph);
+typedef void plant_error(d9_graph *graph);
 
 static void change_nodes(d9_graph *graph, d9_op op, void (*change)(d9_node *node)) {
     int changed = 0;
@@ -37,7 +35,7 @@ static void halved_rates(d9_graph *graph) { (void)graph; /* a marker: check_erro
 
 static const struct planted_error {
     const char *name;
-    planted *plant;
+    plant_error *plant;
     bool evaluation; /* planted in evaluation, not in training */
 } errors[] = {{"nothing", NULL, false},
               {"nothing, in evaluations", NULL, true},
@@ -79,7 +77,7 @@ static void open_session(const char *backend, const char *precision, d9_session 
 }
 
 /* Plans the node list again, with the error in a copy of it. */
-static void plan_wrongly(bench *b, const d9_graph *graph, planted *plant, d9_plan **plan) {
+static void plan_wrongly(bench *b, const d9_graph *graph, plant_error *plant, d9_plan **plan) {
     b->wrong = *graph;
     OK(D9_ALLOCATE(&context, graph->node_count, "nodes", &b->wrong.nodes));
     memcpy(b->wrong.nodes, graph->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
@@ -130,20 +128,7 @@ static d9_dataset *make_stream(void) {
     static char names[WORDS][8];
     const char *words[WORDS];
     for (int w = 0; w < WORDS; w++) snprintf(names[w], sizeof names[w], "w%d", w), words[w] = names[w];
-    const d9_description about = {.height = 1,
-                                  .width = LENGTH,
-                                  .channels = 1,
-                                  .classes = WORDS,
-                                  .vocabulary = {WORDS, words},
-                                  .class_names = words,
-                                  .std = {1}};
-    d9_dataset *dataset;
-    OK(d9_description_dataset(&context, &about, "words", COLUMNS * 2 * LENGTH, &dataset));
-    dataset->stream = true;
-    for (int64_t i = 0; i < COLUMNS * 2 * LENGTH; i++)
-        ((int32_t *)(void *)dataset->train.images)[i] =
-            (int32_t)d9_philox_below(d9_philox4x32_10(6, (uint32_t)i, 0, 0, 0).v[0], WORDS);
-    return dataset;
+    return run_random_texts((d9_vocabulary){WORDS, words}, LENGTH, COLUMNS * 2 * LENGTH, true);
 }
 
 static void open_language(const char *backend, const char *precision, bool keep_all, d9_session *session) {
