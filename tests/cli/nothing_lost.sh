@@ -11,9 +11,7 @@ tiny >tiny.yaml
 begin_run() {
     folder=$1
     shift
-    "$@" >"$scratch/first.out" 2>"$scratch/first.err" &
-    child=$!
-    until_written "$folder/events.jsonl" $child
+    begin "$folder/events.jsonl" "$@" >"$scratch/first.out" 2>"$scratch/first.err"
     [ -s "$folder/events.jsonl" ] || fail "$folder: no epoch was trained: $(cat "$scratch/first.err")"
 }
 finish() { # waits for the command that `begin_run` started; returns its status, and prints its messages

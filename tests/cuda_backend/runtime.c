@@ -134,8 +134,7 @@ static d9_status train_small(const char *tricks, d9_parallel *parallel, d9_resul
     const char *train = parallel ? "epochs: 2, batch_size: 8, norm_groups: 2" : "epochs: 2, batch_size: 8";
     d9_config *config = watch_small_config("cuda", "fp16", 8, train, tricks);
     const d9_train_options options = {.config = config, .seed = 7, .parallel = parallel};
-    const d9_status status = d9_train(&context, &options, result);
-    return status;
+    return d9_train(&context, &options, result);
 }
 
 /* Muon's update multiplies matrices: here two iterations of three products for each of the eight filter tensors.

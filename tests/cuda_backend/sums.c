@@ -151,9 +151,7 @@ static d9_status train(const char *options, const char *tricks, const char *prec
     two = (d9_parallel){.ranks = 2, .kind = &kind};
     snprintf(all, sizeof all, "epochs: 3, batch_size: 8, norm_groups: 2%s", options);
     d9_config *config = watch_small_config("cuda", precision, 8, all, tricks);
-    const d9_status status =
-        d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, result);
-    return status;
+    return d9_train(&context, &(d9_train_options){.config = config, .seed = 7, .parallel = &two}, result);
 }
 
 /* Every sum must run on the second stream, with the first one waiting for it. Returns how many were captured. */

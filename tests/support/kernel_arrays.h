@@ -6,6 +6,11 @@
 #include "kernels/formulas/half.h"
 #include "tests/support/test.h"
 
+/* A loop over the instruction sets that run here. */
+#define EACH_LEVEL(loops)                                                                                              \
+    for (int level = 0; d9_cpu_level_at(level); level++)                                                               \
+        for (const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(level)); loops; loops = NULL)
+
 typedef struct array {
     double *want; /* contents, or expected contents */
     float *data;  /* storage for both types */

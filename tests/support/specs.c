@@ -188,12 +188,9 @@ static void build_conv(op_case *c, const op_spec *s, d9_node *node) {
     node->as.conv = (d9_conv_attributes){s->kernel, s->stride, s->pad};
     node->inputs[0] = add_activation(c, forward ? "x" : "dy", forward ? x : y);
     node->inputs[1] = add_activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
-    if (forward)
-        node->outputs[0] = add_result(c, "y", y);
-    else if (data)
-        node->outputs[0] = add_result(c, "dx", x);
-    else
-        node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    node->outputs[0] = forward ? add_result(c, "y", y)
+                       : data  ? add_result(c, "dx", x)
+                               : op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
 }
 
@@ -203,12 +200,9 @@ static void build_linear(op_case *c, const op_spec *s, d9_node *node) {
     bool forward = s->op == D9_OP_LINEAR, data = s->op == D9_OP_LINEAR_BACKWARD_DATA;
     node->inputs[0] = forward ? add_activation(c, "x", x) : add_master(c, "dy", y, -2, 2);
     node->inputs[1] = add_activation(c, forward || data ? "weight" : "x", forward || data ? w : x);
-    if (forward)
-        node->outputs[0] = op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y);
-    else if (data)
-        node->outputs[0] = add_result(c, "dx", x);
-    else
-        node->outputs[0] = op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
+    node->outputs[0] = forward ? op_output(c, "y", D9_BUFFER_SCRATCH, c->master, y)
+                       : data  ? add_result(c, "dx", x)
+                               : op_output(c, "dweight", D9_BUFFER_GRADIENT, c->master, w);
     node->input_count = 2;
 }
 

@@ -397,10 +397,7 @@ static int check_passes(conv_case *c, const d9_cpu_conv_kernel *kernel, const d9
 static int check_instruction_sets(conv_case *c, const d9_cpu_conv_kernel *kernel, d9_kernel_store store) {
     int compared = 0;
     store_inputs(c, store);
-    for (int i = 0; d9_cpu_level_at(i); i++) {
-        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i));
-        if (loops) compared += check_passes(c, kernel, loops);
-    }
+    EACH_LEVEL(loops) compared += check_passes(c, kernel, loops);
     return compared;
 }
 
@@ -544,14 +541,12 @@ static void check_special_values(const d9_cpu_conv_kernel *kernel, const d9_cpu 
 TEST(fused_pools_agree_on_nan_and_infinities) {
     static const int64_t outputs[] = {3, 32, 45};
     int compared = 0;
-    for (int k = 0; d9_cpu_conv_kernels[k]; k++)
-        for (int i = 0; d9_cpu_conv_kernels[k]->pools && d9_cpu_level_at(i / 6); i++) {
-            const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(i / 6));
-            if (!loops) continue;
-            check_special_values(d9_cpu_conv_kernels[k], &(d9_cpu){.loops = loops, .threads = 2},
-                                 i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, outputs[i / 2 % 3]);
-            compared++;
-        }
+    for (int k = 0; d9_cpu_conv_kernels[k]; k++) EACH_LEVEL(loops)
+    for (int i = 0; d9_cpu_conv_kernels[k]->pools && i < 6; i++) {
+        check_special_values(d9_cpu_conv_kernels[k], &(d9_cpu){.loops = loops, .threads = 2},
+                             i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, outputs[i / 2 % 3]);
+        compared++;
+    }
     assert_true(compared > 0);
 }
 

@@ -89,9 +89,7 @@ static void check(const array *a, const setting *s, const char *what, double f32
  * cache is so small that most outputs bypass it and a norm processes its groups in several rounds. */
 static void check_everywhere(fixture *f, void (*run)(fixture *, const setting *)) {
     int levels = 0;
-    for (int l = 0; d9_cpu_level_at(l); l++) {
-        const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(l));
-        if (!loops) continue;
+    EACH_LEVEL(loops) {
         levels++;
         for (int i = 0; i < 8; i++) {
             const setting s = {{.loops = loops, .threads = i & 1 ? 3 : 1, .cache_bytes = {0, 0, i & 1 ? 4096 : 0}},

@@ -2,10 +2,7 @@
  * every level (instruction set) that runs here; bf16 dlogits are compared with the rounded f32 ones. With few classes,
  * results must be those of the formulas, rounded to f32. One, two and three threads must give the same bits. Nothing
  * may be written after the end of an array. */
-#include "kernels/cpu/kernels.h"
-#include "kernels/formulas/half.h"
-#include "core/system.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 #define D9_REAL double
 #include "kernels/formulas/loss.h"
@@ -178,10 +175,6 @@ static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops 
         run_bf16(f, s, &cpu, weights);
     }
 }
-
-#define EACH_LEVEL(loops)                                                                                              \
-    for (int level = 0; d9_cpu_level_at(level); level++)                                                               \
-        for (const d9_cpu_loops *loops = d9_cpu_loops_find(d9_cpu_level_at(level)); loops; loops = NULL)
 
 static const int64_t classes[] = {10, MANY - 1, MANY, CLASSES};
 enum { SIZES = sizeof classes / sizeof *classes };

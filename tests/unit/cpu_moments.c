@@ -4,7 +4,7 @@
 #include "kernels/cpu/moments.h"
 #include "kernels/formulas/activation.h"
 #include "kernels/formulas/philox.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 
 enum { GUARD = 16 };
 
@@ -199,12 +199,7 @@ TEST(moments_equal_three_operations) {
         expect_all(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
         float *running = nan_floats(2 * b.gc);
         memcpy(running, b.running, (size_t)(2 * b.gc) * sizeof *running);
-        for (int l = 0; d9_cpu_level_at(l); l++) {
-            const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l)), .threads = 1 + l % 3};
-            if (!cpu.loops) continue;
-            check(&b, &cpu, running);
-            levels++;
-        }
+        EACH_LEVEL(loops) check(&b, &(d9_cpu){.loops = loops, .threads = 1 + levels++ % 3}, running);
     }
     assert_true(levels > 0);
 }

@@ -276,11 +276,11 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
 
 TEST(embeddings_and_their_gradients_are_exact) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {130, 300, 125}, {3, 65, 600}, {200, 11, 16}};
-    for (int level = 0; d9_cpu_level_at(level); level++)
-        for (int i = 0; i < 6 && d9_cpu_loops_find(d9_cpu_level_at(level)); i++) {
-            const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(level)), .threads = 1 + i / 2};
-            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-                check_embedding(*state, &cpu, i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, sizes[s][0], sizes[s][1],
-                                sizes[s][2]);
-        }
+    EACH_LEVEL(loops)
+    for (int i = 0; i < 6; i++) {
+        const d9_cpu cpu = {.loops = loops, .threads = 1 + i / 2};
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            check_embedding(*state, &cpu, i % 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32, sizes[s][0], sizes[s][1],
+                            sizes[s][2]);
+    }
 }

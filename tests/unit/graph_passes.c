@@ -27,16 +27,11 @@ static d9_graph *make_graph(void) { /* without nodes; lives until the test ends 
     return test_keep(graph, free_graph);
 }
 
-static d9_type type_of(const d9_graph *graph, const char *name) {
-    d9_value_id id = d9_graph_find_value(graph, name);
-    if (id == D9_NONE) fail_msg("there is no value %s", name);
-    return graph->values[id].type;
-}
-
 static void assert_types(const d9_graph *graph, d9_type type, const char *const *names, int count) {
     for (int i = 0; i < count; i++)
-        if (type_of(graph, names[i]) != type)
-            fail_msg("%s is %s, must be %s", names[i], d9_type_name(type_of(graph, names[i])), d9_type_name(type));
+        if (program_value(graph, names[i])->type != type)
+            fail_msg("%s is %s, must be %s", names[i], d9_type_name(program_value(graph, names[i])->type),
+                     d9_type_name(type));
 }
 #define TYPES(graph, type, ...)                                                                                        \
     assert_types(graph, type, (const char *const[]){__VA_ARGS__},                                                      \
@@ -62,7 +57,7 @@ static void check_half_types(const char *precision, d9_type half) {
         char of[D9_NAME_SIZE];
         if (!dot) continue;
         snprintf(of, sizeof of, "%.*s", (int)(dot - g->values[v].name), g->values[v].name);
-        assert_int_equal(g->values[v].type, type_of(g, of));
+        assert_int_equal(g->values[v].type, program_value(g, of)->type);
     }
     assert_int_equal(program_count(g, D9_OP_CAST, false), 10); /* whiten, eight convolutions, head */
     assert_ints(program_count(g, D9_OP_CAST, true), 0, program_count(&program->eval, D9_OP_CAST, false), 10);

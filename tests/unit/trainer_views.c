@@ -150,6 +150,13 @@ TEST_WITH(bench *b, best_follows_the_scores_of_eval_tta, set_up) {
     run_check_resume(b->config, (const int64_t[]){7, 12, 0});
 }
 
+/* The last of the evaluations in the timeline must be the final one. */
+static void assert_last_evaluation_is_final(const d9_result *result) {
+    const d9_segment *last = result->timeline->segments + result->timeline->count - 1;
+    while (last->kind != D9_SEGMENT_EVALUATE && last->kind != D9_SEGMENT_FINAL_EVALUATE) last--;
+    assert_int_equal(last->kind, D9_SEGMENT_FINAL_EVALUATE);
+}
+
 /* Early stopping follows the plain scores or, with `every`, those with all views; the last model is evaluated with all
  * views. */
 TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
@@ -166,11 +173,7 @@ TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
         for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(result, e), e == rows - 1);
         assert_ints(count_segments(result, D9_SEGMENT_EVALUATE), rows,
                     count_segments(result, D9_SEGMENT_FINAL_EVALUATE), 1);
-        int last = result->timeline->count - 1; /* the last of the two evaluations of the epoch is the final one */
-        while (result->timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
-               result->timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
-            last--;
-        assert_int_equal(result->timeline->segments[last].kind, D9_SEGMENT_FINAL_EVALUATE);
+        assert_last_evaluation_is_final(result);
     }
 }
 
@@ -253,11 +256,7 @@ TEST_WITH(bench *b, an_interrupted_last_evaluation_is_not_final, set_up) {
     options.overwrite = false, options.resume = true;
     OK(d9_train(&context, &options, &result));
     assert_ints(result.epoch_count, rows, count_segments(&result, D9_SEGMENT_FINAL_EVALUATE), 1);
-    int last = result.timeline->count - 1;
-    while (last > 0 && result.timeline->segments[last].kind != D9_SEGMENT_EVALUATE &&
-           result.timeline->segments[last].kind != D9_SEGMENT_FINAL_EVALUATE)
-        last--;
-    assert_int_equal(result.timeline->segments[last].kind, D9_SEGMENT_FINAL_EVALUATE);
+    assert_last_evaluation_is_final(&result);
     d9_result_free(&context, &result);
 }
 
