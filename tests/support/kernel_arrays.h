@@ -37,6 +37,15 @@ static inline void store_element(void *data, d9_kernel_store store, int64_t i, d
         ((uint16_t *)data)[i] = d9_bf16_from_float((float)x);
 }
 
+/* Sets type and size, and fills the array and ARRAY_GUARDS elements after it with NaN. */
+enum { ARRAY_GUARDS = 16 };
+static inline array *clear_array(array *a, d9_kernel_store store, int64_t count) {
+    a->store = store;
+    a->count = count;
+    memset(a->data, 0xff, (size_t)(count + ARRAY_GUARDS) * sizeof(float));
+    return a;
+}
+
 static inline double stored(const array *a, int64_t i) { return load_element(a->data, a->store, i); }
 
 /* Makes `count` arrays with `elements` doubles and `floats` floats each. All of these are 0, and so are the fields

@@ -15,18 +15,10 @@ static d9_cpu best_cpu(int threads) {
 }
 
 static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs) {
-    return (d9_cpu_conv_shape){.pass = D9_CPU_CONV_BACKWARD_WEIGHT,
-                               .store = D9_KERNEL_BF16,
-                               .images = images,
-                               .height = height,
-                               .width = width,
-                               .inputs = inputs,
-                               .out_height = height,
-                               .out_width = width,
-                               .outputs = outputs,
-                               .kernel = 3,
-                               .stride = 1,
-                               .pad = 1};
+    d9_cpu_conv_shape s = {.pass = D9_CPU_CONV_BACKWARD_WEIGHT, .store = D9_KERNEL_BF16, .inputs = inputs};
+    s.images = images, s.height = s.out_height = height, s.width = s.out_width = width, s.outputs = outputs;
+    s.kernel = 3, s.stride = s.pad = 1;
+    return s;
 }
 
 static bool fits(const d9_cpu *cpu, d9_cpu_conv_shape shape) { return d9_cpu_conv_amx.fits(cpu, &shape); }

@@ -162,14 +162,9 @@ static void store_inputs(conv_case *c, d9_kernel_store store) {
 
 static d9_cpu_conv_shape shape_of(int64_t images, int64_t height, int64_t width, int64_t inputs, int64_t outputs,
                                   int kernel, int stride, int pad) {
-    return (d9_cpu_conv_shape){.images = images,
-                               .height = height,
-                               .width = width,
-                               .inputs = inputs,
-                               .outputs = outputs,
-                               .kernel = kernel,
-                               .stride = stride,
-                               .pad = pad};
+    d9_cpu_conv_shape s = {.images = images, .height = height, .width = width, .kernel = kernel};
+    s.inputs = inputs, s.outputs = outputs, s.stride = stride, s.pad = pad;
+    return s;
 }
 
 static void set_output_size(d9_cpu_conv_shape *s) {

@@ -44,24 +44,18 @@ static void set_element(array *a, int64_t i, double x) {
 
 /* Fills array i with `count` numbers of next_number; returns the array. */
 static array *fill_random(fixture *f, int i, int64_t count, d9_kernel_store store, bool integers) {
-    array *a = &f->a[i];
-    assert_true(count <= MANY);
-    a->store = store;
-    a->count = count;
+    assert_true(count + ARRAY_GUARDS <= MANY);
+    array *a = clear_array(&f->a[i], store, count);
     for (int64_t k = 0; k < count; k++) set_element(a, k, next_number(f, integers));
     return a;
 }
 
-/* Fills array i with NaN, to find elements that a kernel does not write, followed by four guard elements, and sets its
- * expected values to 0; returns the array. */
+/* Fills array i with NaN, to find elements that a kernel does not write, and sets its expected values to 0; returns the
+ * array. */
 static array *fill_nan(fixture *f, int i, int64_t count, d9_kernel_store store) {
-    array *a = &f->a[i];
-    assert_true(count + 4 <= MANY);
-    a->store = store;
-    a->count = count;
-    memset(a->data, 0xff, (size_t)((count + 4) * d9_kernel_store_bytes(store)));
-    for (int64_t k = 0; k < count; k++) a->want[k] = 0;
-    return a;
+    assert_true(count + ARRAY_GUARDS <= MANY);
+    memset(f->a[i].want, 0, (size_t)count * sizeof(double));
+    return clear_array(&f->a[i], store, count);
 }
 
 /* Checks that the relative L2 error of the stored values is at most f32_limit in f32 and 2^-8 in bf16. With f32_limit
@@ -77,7 +71,7 @@ static void check(const array *a, const setting *s, const char *what, double f32
         zeros += want == 0;
         wrong += !(got == rounded(a->store, want));
     }
-    for (int64_t k = a->count; k < a->count + 4; k++) assert_true(isnan(stored(a, k)));
+    for (int64_t k = a->count; k < a->count + ARRAY_GUARDS; k++) assert_true(isnan(stored(a, k)));
     const double relative = sqrt(error / norm), limit = a->store == D9_KERNEL_BF16 ? 0x1p-8 : f32_limit;
     if (!(relative <= limit) || zeros == a->count || (s->integers && f32_limit == 0 && wrong > 0))
         fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what,
@@ -174,10 +168,8 @@ static void check_updates(fixture *f, const setting *s) {
             for (int64_t i = 0; i < n && k > 0; i++)
                 state[k]->data[i] = fabsf(state[k]->data[i]); /* averaged squares */
             for (int64_t i = 0; i < n; i++) state[k]->want[i] = k < kept ? (double)state[k]->data[i] : 0;
-            memset(state[k]->data + n, 0xff, 16);
             if (k < kept) kept_in[k] = state[k]->data;
         }
-        memset(w->data + n, 0xff, 16);
         d9_cpu_update_group(&s->cpu, &rule, g->data, n, w->data, kept_in);
         for (int64_t i = 0; i < n; i++)
             d9_update_element_double(row, g->want[i], &terms, &w->want[i], &state[0]->want[i], &state[1]->want[i]);
@@ -185,7 +177,6 @@ static void check_updates(fixture *f, const setting *s) {
         for (int k = 0; k < kept; k++) check(state[k], s, "kept", 3e-7);
     }
     array *a = fill_random(f, 0, 40007, D9_KERNEL_F32, false), *x = fill_random(f, 1, 40007, D9_KERNEL_F32, false);
-    memset(a->data + a->count, 0xff, 16);
     d9_cpu_lerp(&s->cpu, 0.95f, x->data, a->count, a->data);
     for (int64_t i = 0; i < a->count; i++) a->want[i] = (double)0.95f * a->want[i] + (1 - (double)0.95f) * x->want[i];
     check(a, s, "lerp", 3e-7);
@@ -214,7 +205,6 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
           *y = fill_nan(f, 4, count, s->store);
     array *running = fill_random(f, 5, 2 * gc, D9_KERNEL_F32, false);
     assert_true(d9_cpu_norm_scratch_bytes(n) <= 1 << 24);
-    memset(running->data + 2 * gc, 0xff, 16);
     const d9_kernel_norm_state state = {scale->data,
                                         scale->data + c_count,
                                         running->data,

@@ -8,7 +8,7 @@
 #define D9_REAL double
 #include "kernels/formulas/cells.h"
 
-enum { MANY = 1 << 18, GUARDS = 16, SCRATCH = 1 << 24 }; /* elements of an array, elements after it, bytes */
+enum { MANY = 1 << 18, SCRATCH = 1 << 24 }; /* elements of an array, bytes */
 
 enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS }; /* results from Y, backward from DGX */
 
@@ -21,22 +21,14 @@ typedef struct fixture {
 
 static int set_up(void **state) {
     static fixture f;
-    make_arrays(f.a, ARRAYS, MANY, 2 * (MANY + GUARDS));
-    for (int i = 0; i < ARRAYS; i++) f.first[i] = f.a[i].data + MANY + GUARDS;
+    make_arrays(f.a, ARRAYS, MANY, 2 * (MANY + ARRAY_GUARDS));
+    for (int i = 0; i < ARRAYS; i++) f.first[i] = f.a[i].data + MANY + ARRAY_GUARDS;
     f.scratch = test_memory(SCRATCH);
     *state = &f;
     return 0;
 }
 
 TEST_GROUP(set_up, NULL)
-
-/* Sets type and size, and fills the array and the elements after it with NaN. */
-static void clear(array *a, d9_kernel_store store, int64_t count) {
-    assert_true(count <= MANY);
-    a->store = store;
-    a->count = count;
-    memset(a->data, 0xff, (size_t)(count + GUARDS) * sizeof(float));
-}
 
 /* Copies the expected values into the stored data. */
 static void store_all(array *a) {
@@ -45,7 +37,7 @@ static void store_all(array *a) {
 
 /* Fills the array with random numbers in [-size, size), rounded to the storage type. */
 static void fill_random(fixture *f, array *a, d9_kernel_store store, int64_t count, double size) {
-    clear(a, store, count);
+    clear_array(a, store, count);
     for (int64_t i = 0; i < count; i++)
         a->want[i] = rounded(store, size * (2 * d9_philox_unit(d9_philox4x32_10(7, f->seed++, 0, 0, 0).v[0]) - 1));
     store_all(a);
@@ -66,7 +58,7 @@ static void check(const array *a, const layer *l, const char *what) {
         error += (got - want) * (got - want);
         norm += want * want;
     }
-    for (int64_t i = a->count; i < a->count + GUARDS; i++)
+    for (int64_t i = a->count; i < a->count + ARRAY_GUARDS; i++)
         if (!isnan(stored(a, i))) fail_msg("%s: written behind its end", what);
     /* f32 results of a bf16 layer are computed from bf16 values, of which one in some hundreds may be rounded
      * differently. */
@@ -164,7 +156,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
     assert_true(scratch_bytes < SCRATCH);
     memset(f->scratch, 0xff, (size_t)scratch_bytes + 1);
     const int from = backward ? DGX : Y, until = backward ? ARRAYS : LAST_C + l->size.memory;
-    for (int i = from; i < until; i++) clear(&a[i], a[i].store, a[i].count);
+    for (int i = from; i < until; i++) clear_array(&a[i], a[i].store, a[i].count);
     if (backward)
         d9_cpu_recur_run_backward(
             &cpu, &kernel,
@@ -177,7 +169,7 @@ static void run(fixture *f, const layer *l, int threads, bool backward) {
                                  f->scratch);
     assert_int_equal(((const uint8_t *)f->scratch)[scratch_bytes], 0xff);
     for (int i = from; i < until; i++) {
-        const size_t bytes = (size_t)(a[i].count + GUARDS) * sizeof(float);
+        const size_t bytes = (size_t)(a[i].count + ARRAY_GUARDS) * sizeof(float);
         if (threads == 1) {
             check(&a[i], l, names[i]);
             memcpy(f->first[i], a[i].data, bytes);
@@ -193,7 +185,7 @@ static void check_evaluation(fixture *f, const layer *l) {
     const d9_cpu_recur kernel = kernel_of(f, l);
     const d9_cpu_recur_forward forward = {in(&f->a[GX]), f->a[BIAS].data,       out(&f->a[Y]),
                                           NULL,          {NULL, D9_KERNEL_F32}, NULL};
-    clear(&f->a[Y], f->a[Y].store, f->a[Y].count);
+    clear_array(&f->a[Y], f->a[Y].store, f->a[Y].count);
     d9_cpu_recur_run_forward(&cpu, &kernel, &forward, f->scratch);
     assert_memory_equal(f->a[Y].data, f->first[Y], (size_t)f->a[Y].count * (size_t)d9_kernel_store_bytes(l->store));
 }
@@ -211,7 +203,7 @@ static void check_case(fixture *f, layer *l) {
                                     [DGX] = rows * outputs, [DU] = outputs * h,
                                     [DB] = outputs};
     for (int i = Y; i < ARRAYS; i++)
-        clear(&f->a[i], i == Y || i == LAST_H || i == DGX ? l->store : D9_KERNEL_F32, counts[i]);
+        clear_array(&f->a[i], i == Y || i == LAST_H || i == DGX ? l->store : D9_KERNEL_F32, counts[i]);
     expect_forward(f, l);
     for (l->level = 0; d9_cpu_level_at(l->level); l->level++) {
         if (!d9_cpu_loops_find(d9_cpu_level_at(l->level))) continue;
@@ -257,8 +249,8 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
         tokens[i] = (int32_t)(i % 3 ? i * i % (vocabulary > 1 ? vocabulary - 1 : 1) : 0);
     fill_random(f, table, D9_KERNEL_F32, vocabulary * channels, 2);
     fill_random(f, dy, store, count * channels, 2);
-    clear(y, store, count * channels);
-    clear(dtable, D9_KERNEL_F32, vocabulary * channels);
+    clear_array(y, store, count * channels);
+    clear_array(dtable, D9_KERNEL_F32, vocabulary * channels);
     memset(f->scratch, 0xff, (size_t)d9_cpu_embed_scratch_bytes(vocabulary, count) + 1);
     d9_cpu_embed(cpu, table->data, tokens, count, channels, out(y));
     d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, false, f->scratch, dtable->data);

@@ -40,6 +40,11 @@ static const d9_metadata good_texts[TEXT_ROWS] = {
     {"dawn9.words", "[\"<pad>\", \"<start>\", \"<unknown>\", \"<unused>\", \"cat\"]"},
     {"dawn9.length", "7"}};
 
+typedef struct wrong_value { /* of a row; words of the error */
+    int row;
+    const char *value, *words;
+} wrong_value;
+
 /* Writes `count` rows of `all`, with one of them replaced, and reads them. `words`: those of the expected error; NULL:
  * no error is expected. */
 static void check_rows(run_fixture *b, const d9_metadata *all, int count, int row, d9_metadata replaced,
@@ -62,10 +67,7 @@ static void check_description(run_fixture *b, int row, d9_metadata replaced, con
 }
 
 TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_bench_set_up) {
-    const struct {
-        int row;
-        const char *value, *words;
-    } wrong[] = {
+    static const wrong_value wrong[] = {
         {0, "base: /dev/zero", "dawn9.config base"},
         {0, "{seed: 1, \"base\": x.yaml}", "dawn9.config base"},
         {0, "seed: [1", "dawn9.config:2:1"},
@@ -93,10 +95,7 @@ TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_bench_set_up) {
 }
 
 TEST_WITH(run_fixture *b, text_models_need_words_and_a_length, run_bench_set_up) {
-    const struct {
-        int row;
-        const char *value, *words;
-    } wrong[] = {
+    static const wrong_value wrong[] = {
         {2, "{}", "dawn9.words"},
         {2, "[\"a\", \"b\", \"c\", \"d\"]", "dawn9.words"},
         {2, "[\"a\", \"b\", \"c\", \"d\", 5]", "dawn9.words"},
