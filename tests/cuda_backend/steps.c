@@ -95,7 +95,7 @@ static void open_training(training *t, op_open_case *live, const char *precision
 
 static void close_training(training *t, op_open_case *live) { op_close(live), op_case_free(&t->c); }
 
-static void assert_near(op_open_case *a, op_open_case *b, d9_value_id value, const char *what, int64_t step) {
+static void assert_steps_agree(op_open_case *a, op_open_case *b, d9_value_id value, const char *what, int64_t step) {
     static double got[BACKEND_TEST_MAX_ELEMENTS], want[BACKEND_TEST_MAX_ELEMENTS];
     const int64_t count = op_count(a->c, value);
     op_read(a, value, got);
@@ -122,11 +122,11 @@ TEST(every_step_is_the_reference_s) {
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             op_step(&live, steps[i]);
             op_step(&judge, steps[i]);
-            assert_near(&live, &judge, t.image, "image", steps[i]);
-            assert_near(&live, &judge, kept, "kept", steps[i]);
-            assert_near(&live, &judge, t.w, "w", steps[i]);
-            assert_near(&live, &judge, t.v, "v", steps[i]);
-            assert_near(&live, &judge, t.average, "average", steps[i]);
+            assert_steps_agree(&live, &judge, t.image, "image", steps[i]);
+            assert_steps_agree(&live, &judge, kept, "kept", steps[i]);
+            assert_steps_agree(&live, &judge, t.w, "w", steps[i]);
+            assert_steps_agree(&live, &judge, t.v, "v", steps[i]);
+            assert_steps_agree(&live, &judge, t.average, "average", steps[i]);
         }
         op_close(&live), op_close(&judge), op_case_free(&t.c);
     }

@@ -280,7 +280,7 @@ TEST(a_folder_keeps_its_arms_and_seeds, setup) {
         const char *yaml, *words;
     } others[] = {{"title: u\nconfig: tiny.yaml\n", "t u"},
                   {"title: t\nconfig: tiny.yaml\nablate: all\n", "grid"},
-                  {"title: t\nconfig: tiny.yaml\narms: {a: {without: [flip]}}\n", "arm a"}};
+                  {"title: t\nconfig: tiny.yaml\narms: {b: {without: [flip]}}\n", "arm b"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         experiment = experiment_load(others[i].yaml);
         assert_rejection(d9_experiment_write(&context, experiment, out), D9_USAGE, others[i].words);
