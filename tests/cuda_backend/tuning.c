@@ -98,7 +98,7 @@ TEST(choices_are_kept_in_the_folder_that_is_set) {
     const char *folder = run_folder_new(), *usual = fresh_cache();
     int64_t listed[2];
     d9_config *config = watch_config("fp16", "auto");
-    config->backend_options.choices = run_path(folder, "kept/here");
+    config->backend_options.tuning_folder = run_path(folder, "kept/here");
     for (int again = 0; again < 2; again++) {
         fake->reset();
         OK(d9_session_open(&context, &(d9_session_options){.config = config, .seed = 7, .no_eval = true}, &session));
