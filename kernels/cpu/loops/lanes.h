@@ -88,8 +88,7 @@ D9_INLINE void d9_lanes_store_few(d9_vector v, int64_t left, float *y) {
 #elif defined(__AVX2__)
 /* Mask of the first `left` lanes. */
 D9_INLINE __m256i d9_lanes_first_mask(int64_t left) {
-    static const int32_t ones[2 * D9_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    return _mm256_loadu_si256((const __m256i *)(const void *)(ones + D9_LANES - left));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 D9_INLINE d9_vector d9_lanes_load_few(const float *x, int64_t left) {
     return (d9_vector)_mm256_maskload_ps(x, d9_lanes_first_mask(left));
