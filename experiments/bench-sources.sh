@@ -7,9 +7,10 @@
 # Each round times `cpu`, `onednn` and `cpu` without oneDNN's module in f32, and in bf16 if the processor has bf16
 # instructions, the start of a run, and PyTorch in f32 in both layouts. With AVX-512 it also times `cpu`,
 # `onednn` and PyTorch in f32 restricted to AVX2, which shows roughly how they compare on processors without AVX-512.
+# Environment: ONLY (all: the names of the measurements to make, without number and .json, separated by spaces).
 # Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 rounds=${2-3}
@@ -19,15 +20,18 @@ dawn9=${DAWN9-build/dawn9}
 cp "$dawn9" "$out/alone/dawn9" # without oneDNN's module beside it, as in a build without oneDNN
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"
 
+wanted() { case " ${ONLY-$1} " in *" $1 "*) ;; *) return 1 ;; esac }
 # step NAME PROGRAM OPTION...: times a step of dawn9
 step() {
     name=$1 program=$2
     shift 2
+    wanted "$name" || return 0
     ${QUIET-} "$program" bench step --config configs/dawn94.yaml --set data.dataset=synthetic --json "$@" >"$out/$name-$round.json"
 }
 torch() {
     name=$1
     shift
+    wanted "$name" || return 0
     ${QUIET-} /usr/bin/python3 experiments/peers/torch_cpu.py --steps 3 --warm 1 "$@" >"$out/$name-$round.json"
 }
 
@@ -43,7 +47,7 @@ while [ "$round" -le "$rounds" ]; do
     fi
     torch torch-f32 --precision f32
     torch torch-f32-contiguous --precision f32 --layout contiguous
-    ${QUIET-} "$dawn9" bench cold --config configs/dawn94.yaml --precision f32 --json >"$out/cold-f32-$round.json"
+    wanted cold-f32 && ${QUIET-} "$dawn9" bench cold --config configs/dawn94.yaml --precision f32 --json >"$out/cold-f32-$round.json"
     if grep -qw avx512f /proc/cpuinfo; then
         step cpu-f32-avx2 "$dawn9" --backend cpu --precision f32 --set backend_options.cpu_level=avx2
         step onednn-f32-avx2 "$dawn9" --backend onednn --precision f32 --set backend_options.cpu_level=avx2
