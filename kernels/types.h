@@ -64,10 +64,10 @@ typedef struct d9_kernel_linear {
     int64_t samples, inputs, outputs;
 } d9_kernel_linear; /* x (N, I), w (O, I), y (N, O) */
 
-typedef struct d9_kernel_loss { /* a loss is numbered by its row in kernels/formulas/rows.h */
+typedef struct d9_kernel_loss {
     int64_t samples, classes;
     double smoothing;
-    int loss;
+    int loss;     /* d9_loss: its row of D9_LOSS_ROWS in kernels/formulas/rows.h */
     double share; /* weight of sample n's own label in its target; the label of sample samples - 1 - n has weight
                      1 - share. 1: samples are not mixed */
 } d9_kernel_loss;

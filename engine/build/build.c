@@ -17,8 +17,8 @@ static d9_update update_of(const d9_config *config) {
                                                        : optimizers[config->train.optimizer];
 }
 
-/* Converts decoupled settings (docs/airbench.md). train.lr is the learning rate for a summed loss times 1024 m;
- * momentum enlarges a step by about m = 1 + 1 / (1 - momentum). train.weight_decay is the weight decay times the peak
+/* Converts decoupled settings (docs/airbench.md): the learning rate for a summed loss is train.lr / (1024 m), where
+ * m = 1 + 1 / (1 - momentum) is airbench's factor for the momentum. The weight decay is train.weight_decay / the peak
  * of train.lr. */
 static void convert_decoupled(const d9_config *config, d9_group *weights) {
     const double peak = d9_schedule_peak(&config->train.lr);

@@ -6,8 +6,8 @@
 typedef struct work {
     double runs, steps;
     double operations; /* additions and multiplications, also of evaluations; NAN: not known */
-    bool counted;      /* false: the images of a folder are not counted yet; `steps` and `operations` hold for an
-                          assumed number of images, good only for ratios of arms */
+    bool counted;      /* false: the number of images is assumed, because those of a folder are not counted yet, or the
+                          operations of an arm are unknown; steps and operations then only serve to compare arms */
 } work;
 
 /* Work of one run. Its operations are NAN if its program cannot be built. */

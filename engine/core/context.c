@@ -28,8 +28,8 @@ int d9_control_bytes(const char *at) {
     return c < ' ' || (c >= 127 && c < 0xa0) || is_format(c) ? length : 0;
 }
 
-/* Replaces control characters, which paths and words from files may contain, by spaces: a message is one line and
- * cannot control a terminal. */
+/* Replaces control and invisible format characters (d9_control_bytes), which paths and words from files may contain, by
+ * spaces, one for each byte: a message is one line and cannot control a terminal. */
 static void blank_control_characters(char *line) {
     for (int bytes; *line; line += bytes ? bytes : 1) {
         bytes = d9_control_bytes(line);

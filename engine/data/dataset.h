@@ -12,7 +12,7 @@
 typedef struct d9_split {
     int64_t count;
     uint8_t *images;    /* (count) samples of d9_sample_bytes each; training samples: d9_train_sample_bytes */
-    int32_t *labels;    /* (count), each in [0, classes), or bits (several) */
+    int32_t *labels;    /* (count): class in [0, classes); if d9_dataset.several, bit c: it has class c */
     const char **names; /* (count), path of each sample's file; NULL: the samples are not files of their own */
 } d9_split;
 

@@ -255,7 +255,8 @@ done:
     return status;
 }
 
-/* Downloads and unpacks a source, or unpacks the given archive, into fetch->result. */
+/* Downloads and unpacks a source, or unpacks the given archive, and decodes sheets of images. Sets fetch->result to the
+ * folder of the files. */
 static d9_status obtain_source(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
     struct stat state;

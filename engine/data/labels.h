@@ -22,7 +22,7 @@ typedef struct d9_label_row {
 } d9_label_row;
 
 typedef struct d9_label_table {
-    int64_t count, classes, groups; /* groups: 0 without a group column */
+    int64_t count, classes, groups; /* groups: their number; 0 without a group column */
     d9_label_row *rows;
     const char **class_names;
     bool drawn;       /* no split column: the parts were drawn, by image or by dividing the groups */

@@ -20,7 +20,7 @@ enum { D9_SPLIT_BY_POSITION = 1, D9_SPLIT_BY_NAME = 2, D9_SPLIT_BY_PATH = 3 };
 /* Purposes of draws from D9_STREAM_SPLIT; D9_DRAW_NAME_... draw by name or path, the others by position. */
 enum {
     D9_DRAW_VALIDATION = 0,
-    D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, in version 1 */
+    D9_DRAW_CLASS_TEST = 1, /* test images of each class of a folder, if the rule is D9_SPLIT_BY_POSITION */
     D9_DRAW_SHUFFLE = 2,    /* order of the training files of a folder or a table */
     D9_DRAW_TEST = 3,       /* test images of arrays */
     D9_DRAW_NAME_TEST = 4,

@@ -177,7 +177,8 @@ done:
     return status;
 }
 
-static d9_status set_runs_of(d9_context *context, d9_experiment *experiment) {
+/* Sets runs_of of each arm: the index of the first arm with an identical configuration, or its own. */
+static d9_status find_shared_runs(d9_context *context, d9_experiment *experiment) {
     d9_status status = D9_OK;
     for (int i = 0; i < experiment->arm_count; i++) {
         d9_arm *arm = &experiment->arms[i];
@@ -202,5 +203,5 @@ d9_status d9_arms_link(d9_context *context, d9_experiment *experiment) {
         if (arm->baseline && !find_arm(experiment, arm->baseline, arm))
             return reject_baseline(context, experiment, arm);
     }
-    return set_runs_of(context, experiment);
+    return find_shared_runs(context, experiment);
 }

@@ -8,7 +8,7 @@
 
 /* ---- accumulators ---- */
 
-/* True if the name is reserved in a program or in its checkpoint. */
+/* True if an accumulator may not have this name, because a buffer or a tensor of the checkpoint has it. */
 static bool is_reserved(const char *name) {
     for (int b = 0; b <= (int)D9_BUFFER_ACCUMULATORS; b++)
         if (strcmp(name, d9_buffer_name((d9_buffer)b)) == 0) return true;

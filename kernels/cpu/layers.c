@@ -1,4 +1,4 @@
-/* Pooling and linear layers over threads. */
+/* Pooling and linear layers, distributed over threads. */
 #include "kernels/cpu/gemm.h"
 #include "kernels/integers.h"
 

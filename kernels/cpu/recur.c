@@ -181,7 +181,7 @@ void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, 
                          (d9_kernel_out){(char *)y.data + i * bytes, y.store}, 0, channels);
 }
 
-int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count) {
+int64_t d9_cpu_embed_backward_scratch_bytes(int64_t vocabulary, int64_t count) {
     return (vocabulary + 1 + count) * (int64_t)sizeof(int32_t);
 }
 

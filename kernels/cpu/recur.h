@@ -44,7 +44,7 @@ void d9_cpu_recur_run_backward(const d9_cpu *cpu, const d9_cpu_recur *layer, con
 /* y (count, C): row tokens[i] of table (V, C) for each i < count. */
 void d9_cpu_embed(const d9_cpu *cpu, const float *table, const int32_t *tokens, int64_t count, int64_t channels,
                   d9_kernel_out y);
-int64_t d9_cpu_embed_scratch_bytes(int64_t vocabulary, int64_t count);
+int64_t d9_cpu_embed_backward_scratch_bytes(int64_t vocabulary, int64_t count);
 /* dtable (V, C): each row is the sum of dy over the positions of its token, in ascending order; with `add` the sum
  * starts from the row's contents. */
 void d9_cpu_embed_backward(const d9_cpu *cpu, d9_kernel_in dy, const int32_t *tokens, int64_t count, int64_t vocabulary,

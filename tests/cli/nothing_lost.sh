@@ -20,7 +20,7 @@ finish() { # waits for the command that `begin_run` started; returns its status,
     cat "$scratch/first.err" >&2
     return $code
 }
-unchanged() { # FOLDER: its contents are unchanged
+unchanged() { # FOLDER: fails if it differs from its earlier copy, FOLDER.before
     diff -r "$1" "$1.before" >"$err" 2>&1 || fail "$1 was touched"
 }
 

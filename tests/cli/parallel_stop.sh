@@ -150,7 +150,7 @@ kill -s CONT "$(cat pid.1)"
 wait $child || fail "status $? after a stop"
 bits whole stopped
 
-# ---- no MPI, or no launcher of this MPI ----
+# ---- without dawn9-mpi.so; started by a launcher of another MPI ----
 cp "$dawn9" alone
 ends 4 'dawn9-mpi.so libopenmpi-dev' env OMPI_COMM_WORLD_SIZE=2 ./alone train tiny.yaml --out bad
 ends 4 '2 1 mpirun' env PMI_SIZE=2 "$dawn9" train tiny.yaml --out bad

@@ -132,8 +132,8 @@ TEST(every_step_is_the_reference_s) {
     }
 }
 
-/* Sums values over two processes: the other one has the same gradients (f32), and zeros for values in f64, which mean
- * that it cannot load NCCL. */
+/* Simulates a sum over two processes. Sums in f32 are twice the values, because the other process has the same
+ * gradients. Sums in f64 stay as they are: the other process adds 0, which says that it cannot load NCCL. */
 static d9_status add_twin(d9_context *unused, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     (void)unused, (void)parallel;
     for (int64_t i = 0; i < count && !wide; i++) ((float *)values)[i] *= 2;

@@ -251,7 +251,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
     fill_random(f, dy, store, count * channels, 2);
     clear_array(y, store, count * channels);
     clear_array(dtable, D9_KERNEL_F32, vocabulary * channels);
-    memset(f->scratch, 0xff, (size_t)d9_cpu_embed_scratch_bytes(vocabulary, count) + 1);
+    memset(f->scratch, 0xff, (size_t)d9_cpu_embed_backward_scratch_bytes(vocabulary, count) + 1);
     d9_cpu_embed(cpu, table->data, tokens, count, channels, out(y));
     d9_cpu_embed_backward(cpu, in(dy), tokens, count, vocabulary, channels, false, f->scratch, dtable->data);
     for (int64_t i = 0; i < count * channels; i++)
@@ -262,7 +262,7 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
             if (tokens[k] == i / channels) sum += (float)dy->want[k * channels + i % channels];
         assert_true(dtable->data[i] == sum);
     }
-    assert_int_equal(((const uint8_t *)f->scratch)[d9_cpu_embed_scratch_bytes(vocabulary, count)], 0xff);
+    assert_int_equal(((const uint8_t *)f->scratch)[d9_cpu_embed_backward_scratch_bytes(vocabulary, count)], 0xff);
     assert_true(isnan(stored(y, y->count)) && isnan(stored(dtable, dtable->count)));
 }
 

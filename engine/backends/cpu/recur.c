@@ -30,8 +30,8 @@ done:
 
 static d9_status prepare_embed_backward(d9_context *context, d9_site *site) {
     return d9_cpu_reserve(context, d9_cpu_device_of(site),
-                          d9_cpu_embed_scratch_bytes(d9_site_value(site, output(site, 0))->shape.d[0],
-                                                     d9_site_count(site, input(site, 1))));
+                          d9_cpu_embed_backward_scratch_bytes(d9_site_value(site, output(site, 0))->shape.d[0],
+                                                              d9_site_count(site, input(site, 1))));
 }
 
 static d9_status run_embed_backward(d9_context *context, const d9_site *site, int64_t step) {

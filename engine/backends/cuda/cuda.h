@@ -299,7 +299,7 @@ bool d9_cuda_large_linear_bias_match(const d9_site *site);
 d9_status d9_cuda_large_linear_prepare(d9_context *context, d9_site *site);
 void d9_cuda_product_release(d9_context *context, d9_site *site); /* site->data: a plan of a product, or NULL */
 d9_kernel_linear d9_cuda_linear_of(const d9_site *site);
-/* The product of a pass of a linear layer, in f32. */
+/* Describes the matrix product of a linear layer's pass (D9_OP_LINEAR or one of its backward passes), all in f32. */
 d9_cuda_product d9_cuda_product_of(const d9_site *site, const d9_kernel_linear *layer, d9_op pass);
 /* Our own dot products compute linear layers of up to D9_CUDA_MOST_WEIGHTS weights: 256 KiB of f32 fit into the L1
  * cache of an H100's multiprocessor, so that rereading them for every sample costs little. ResNet-9's classifier has

@@ -1,4 +1,4 @@
-/* Functions of a vendor's library that is loaded only where it is needed. */
+/* Looks up functions of NVIDIA's libraries that are loaded by dlopen only when they are needed: cuBLAS and NCCL. */
 #pragma once
 
 #include "core/context.h"

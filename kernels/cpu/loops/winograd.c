@@ -375,7 +375,8 @@ void D9_LOOP_NAME(winograd_gradient)(const d9_winograd_image *g, const d9_winogr
 
 /* ---- outputs ---- */
 
-/* A rectangle of pixels in an array, with the distances between its lines and pixels. */
+/* A rectangle of rows x columns pixels in an array. `at`: its first element; `row`, `pixel`: elements from a row or a
+ * pixel to the next one. */
 typedef struct rectangle {
     int64_t at, rows, columns, row, pixel;
 } rectangle;
