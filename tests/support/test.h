@@ -53,7 +53,8 @@ enum { TEST_SHARE = 1 };
     TEST_REGISTER(main, .main = run_file)                                                                              \
     static int run_file(__attribute__((unused)) int count, __attribute__((unused)) char **arguments)
 
-/* A test, the fixture of a file's tests (without name and main), or a file's main. */
+/* A test, the fixture of a file's tests (without name and main), or a file's main. __BASE_FILE__ is the file that is
+ * compiled, also in tests that a .def file makes. */
 typedef struct test_entry {
     const char *file, *name; /* file NULL: any */
     CMUnitTestFunction test;
@@ -62,7 +63,7 @@ typedef struct test_entry {
 } test_entry;
 #define TEST_REGISTER(what, ...)                                                                                       \
     __attribute__((constructor)) static void add_##what(void) {                                                        \
-        test_register(&(test_entry){.file = __FILE__, __VA_ARGS__});                                                   \
+        test_register(&(test_entry){.file = __BASE_FILE__, __VA_ARGS__});                                              \
     }
 void test_register(const test_entry *entry);
 /* Adds a test in TEST_MAIN; it runs whatever file was chosen. */
