@@ -25,7 +25,7 @@ typedef struct d9_device_info {
     bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */
 } d9_device_info;
 
-/* When to time algorithms (d9_backend_options.tune), in the order of the choices of the option backend_options.tune. */
+/* Values of d9_backend_options.tune, which decides if algorithms are timed, in the order of the option's choices. */
 typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 
 typedef struct d9_backend_options {

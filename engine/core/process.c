@@ -84,7 +84,7 @@ static void read_last_line(d9_context *context, const char *log, char line[LINE_
     d9_release(&quiet, bytes);
 }
 
-/* How a program ended: "status" and its exit status, or "signal" and the signal's number. */
+/* The end of a program: the word "status" with its exit status, or "signal" with the number of the signal. */
 typedef struct program_end {
     const char *kind;
     int number;

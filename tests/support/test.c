@@ -158,7 +158,7 @@ void test_near(const char *what, double got, double want, double tolerance) {
 }
 
 void test_within(const char *what, double got, double want, double tolerance) {
-    if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) fail_msg("%s is %.17g, must be %.17g", what, got, want);
+    test_near(what, got, want, tolerance * (1 + fabs(want)));
 }
 
 void test_ok(const d9_context *of, d9_status status) {

@@ -92,7 +92,7 @@ TEST(values_fill_their_ranges) {
     for (int e = 1; e <= 4; e++) assert_true(abs(counts[e] - 100) < 44);
 }
 
-/* Of this range, four significant digits would leave only six numbers. */
+/* A narrow range gets more digits: with four significant digits only six numbers would be left here. */
 TEST(a_narrow_range_has_many_values) {
     d9_experiment *experiment = experiment_load(
         "config: tiny.yaml\nsearch:\n  trials: 60\n  ranges: {train.momentum: {uniform: [0.9895, 0.98999]}}\n");

@@ -42,7 +42,7 @@ typedef struct d9_rule {
     d9_status (*prepare)(d9_context *context, d9_site *site); /* may be NULL */
     d9_status (*run)(d9_context *context, const d9_site *site, int64_t step);
     void (*release)(d9_context *context, d9_site *site); /* may be NULL; called even if prepare failed */
-    /* As d9_backend.benchmark, for this rule; NULL: the rule has no algorithms to time. */
+    /* Times the algorithms of this rule, like d9_backend.benchmark; NULL: the rule has none. */
     d9_status (*benchmark)(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count);
 } d9_rule;
 
