@@ -191,7 +191,7 @@ static void compare_threads(d9_context *context, const run *self, int64_t before
     d9_log(context, D9_LOG_WARNING,
            "%s: written with %lld thread%s, resumed with %d: this run's kernels split their sums by the number of "
            "threads, so its parameters differ from those of an uninterrupted run (--threads %lld: no difference)",
-           self->checkpoint, (long long)before, before == 1 ? "" : "s", now, (long long)before);
+           self->checkpoint, (long long)before, d9_text_plural(before), now, (long long)before);
 }
 
 static d9_status resume(d9_context *context, run *self) {
