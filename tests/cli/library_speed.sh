@@ -3,7 +3,7 @@
 # load; the median of the rounds' ratios counts. With threads that spin the library took 6 to 11 times as long.
 . "$(dirname "$0")/lib.sh"
 /usr/bin/python3 -c 'import numpy' 2>/dev/null || skips numpy "there is no Debian python3-numpy"
-unset OMP_WAIT_POLICY
+unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 export DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" LC_ALL=C
 cores=$(nproc)
 tiny | sed "s/backend: .*/backend: cpu/; s/threads: 1/threads: $cores/; s/\[4, 4, 8, 8\]/[16, 16, 32, 32]/; s/epochs: 2/epochs: 40/" >busy.yaml

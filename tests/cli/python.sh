@@ -227,7 +227,7 @@ prints '^all well$' env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdaw
 # OpenMP's threads sleep while they wait, also where NumPy loads OpenMP, unless the caller has chosen; os.environ stays
 # as it was
 waits() { # TURNS-BEFORE-SLEEP [NAME=VALUE]
-    observe env -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
+    observe env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
 import os, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1] + "/tools")
