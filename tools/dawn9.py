@@ -9,8 +9,8 @@ this file, the library and NumPy.
     model.save("model.safetensors"); model = dawn9.Model("model.safetensors")
 
 A Model may be used by several threads, one call at a time, and by a child of os.fork, but not on CUDA if the parent has
-used it. model.close() frees it, and so does the end of `with dawn9.Model(path) as model:`. OpenMP's threads sleep while
-they wait, as in the command, if this module is imported before NumPy and any other that loads OpenMP, and
+used it. model.close() frees it, and so does the end of `with dawn9.Model(path) as model:`. OpenMP's threads soon sleep
+while they wait, as in the command, if this module is imported before NumPy and any other that loads OpenMP, and
 OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME are unset.
 
 Images are uint8, (N, H, W, 3) or grey (N, H, W), for training square; labels are whole numbers from 0. Without arrays
@@ -34,20 +34,21 @@ import weakref
 
 
 @contextlib.contextmanager
-def _passive():
-    """Makes OpenMP's threads sleep while they wait, if OpenMP is loaded in the `with` block, because OpenMP reads the
-    environment when it is loaded. Does nothing if the user has set one of the variables."""
+def _waiting_briefly():
+    """Makes OpenMP's threads sleep after they have waited for a fraction of a millisecond, if OpenMP is loaded in the
+    `with` block, because OpenMP reads the environment when it is loaded. Does nothing if the user has set one of the
+    variables."""
     if any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         yield
         return
-    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.environ.update(OMP_WAIT_POLICY="passive", GOMP_SPINCOUNT="10000")
     try:
         yield
     finally:
-        del os.environ["OMP_WAIT_POLICY"]  # programs that this one starts choose for themselves
+        del os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"]  # programs that this one starts choose themselves
 
 
-with _passive():  # NumPy's BLAS may be the first to load OpenMP
+with _waiting_briefly():  # NumPy's BLAS may be the first to load OpenMP
     import numpy as np
 
 __all__ = ["Error", "Model", "train", "version"]

@@ -67,7 +67,7 @@ typedef struct d9_command {
     const d9_flag *flags;       /* ends with a row of type D9_FLAG_END */
     size_t options_size;
     bool interruptible; /* checks context.interrupt and ends cleanly; false: signals end the process at once */
-    bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_passively */
+    bool computes;      /* runs OpenMP threads for long: see d9_this_process_wait_briefly */
     d9_status (*run)(d9_cli *cli, const void *options);
 } d9_command;
 
@@ -153,10 +153,12 @@ D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
 double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */
 
-/* Makes OpenMP threads sleep while they wait, unless the user chose a policy: by default they spin, and take cores from
- * other processes and from the thread that they wait for. OpenMP reads its policy before main, so this restarts the
- * program with OMP_WAIT_POLICY=passive, in the same process. Returns if that is unnecessary or impossible. */
-void d9_this_process_wait_passively(char *const *words);
+/* Makes OpenMP threads that wait spin for a fraction of a millisecond and then sleep, unless the user chose a policy. By
+ * default they spin much longer, and take cores from other processes and from the thread that they wait for; waking a
+ * thread that sleeps costs some 50 microseconds on a virtual machine, several times per operation. OpenMP reads its
+ * policy before main, so this restarts the program, in the same process, with GOMP_SPINCOUNT=10000 for GCC's OpenMP and
+ * OMP_WAIT_POLICY=passive, with which Clang's never spins. Returns if that is unnecessary or impossible. */
+void d9_this_process_wait_briefly(char *const *words);
 
 extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,
     d9_command_verify, d9_command_bench, d9_command_experiment, d9_command_ablate, d9_command_report,

@@ -135,7 +135,7 @@ static d9_status run_command(d9_cli *cli, const char *name, int count, const cha
     D9_TRY(d9_arena_allocate(&cli->context, &cli->arena, command->options_size, &options));
     D9_TRY(d9_cli_parse(cli, command, count, words, options, &help));
     if (help) return d9_cli_help(cli, command);
-    if (command->computes) d9_this_process_wait_passively(cli->words);
+    if (command->computes) d9_this_process_wait_briefly(cli->words);
     if (command->interruptible)
         catch_signals();
     else

@@ -46,14 +46,16 @@ int64_t d9_this_process_peak_bytes(void) {
 }
 
 /* Restarts by the real path, because as /proc/self/exe the process would be named "exe" in ps and top. If the program's
- * file was replaced, the path ends in " (deleted)", execv fails and the process continues. The variable set here also
- * prevents a second restart. */
-void d9_this_process_wait_passively(char *const *words) {
+ * file was replaced, the path ends in " (deleted)", execv fails and the process continues. The variables set here also
+ * prevent a second restart. */
+void d9_this_process_wait_briefly(char *const *words) {
     static const char *const choices[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"};
     char program[D9_PROGRAM_BYTES];
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (getenv(choices[i])) return;
-    if (d9_program_path(program) && setenv("OMP_WAIT_POLICY", "passive", 1) == 0) execv(program, words);
+    if (d9_program_path(program) && setenv("OMP_WAIT_POLICY", "passive", 1) == 0 &&
+        setenv("GOMP_SPINCOUNT", "10000", 1) == 0)
+        execv(program, words);
 }
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only the i-th

@@ -29,7 +29,7 @@ const d9_fact d9_environment[] = {
     {"DAWN9_CASES", "reference cases of `dawn9 verify`; default tests/golden/cases, then the installed ones"},
     {"XDG_CACHE_HOME", "the user's cache folder, with datasets in dawn9/; default ~/.cache"},
     {"NO_COLOR", "if set and not empty, no colours"},
-    {"OMP_WAIT_POLICY", "how threads wait; set to passive unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set"},
+    {"OMP_WAIT_POLICY", "how threads wait: unless it, GOMP_SPINCOUNT or KMP_BLOCKTIME is set, they spin briefly"},
     {0},
 };
 

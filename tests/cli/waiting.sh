@@ -1,4 +1,4 @@
-# A run starts itself again to let waiting threads sleep, unless the user chose otherwise; other commands start once.
+# A run starts itself again to let waiting threads sleep soon, unless the user chose otherwise; other commands start once.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
@@ -22,7 +22,7 @@ waits() { # FOLDER POLICY
     [ "$(cat "$1/policy")" = "$2" ] || fail "$1: $2 expected, the process has: $(tr '\n' ' ' <"$1/policy")"
 }
 trains default A=b
-waits default OMP_WAIT_POLICY=passive
+waits default "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=10000')"
 [ "$(cat default/name)" = "$(basename "$dawn9")" ] || fail "the process is called $(cat default/name)"
 [ "$(cat default/words)" = "$dawn9 train long.yaml --out default --quiet " ] || fail "its words: $(cat default/words)"
 for chosen in OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000 KMP_BLOCKTIME=1; do # by the user
