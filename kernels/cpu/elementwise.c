@@ -1,5 +1,6 @@
 /* Element-wise kernels, clipping, batch augmentation and copies on all threads. Work is split at fixed positions, so
  * results do not depend on the number of threads. */
+#include "kernels/cpu/items.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/formulas/clip.h"
 
@@ -7,12 +8,13 @@
 
 enum { D9_PIECE = 1 << 15 }; /* elements; in d9_cpu_copy and d9_cpu_clear, bytes */
 
-#define PRAGMA(text) _Pragma(#text)
-/* clang-format off */
-#define FOR_PIECES(count) /* a single piece wakes no other thread */                                               \
-    PRAGMA(omp parallel for num_threads(cpu->threads) schedule(static) if ((count) > D9_PIECE))                    \
-    for (int64_t begin = 0; begin < (count); begin += D9_PIECE)
-/* clang-format on */
+/* Runs the statement for each piece, with its first element as `begin`. */
+#define FOR_PIECES(count)                                                                                              \
+    D9_CPU_EACH (piece, d9_parts_of(count, D9_PIECE), cpu->threads)                                                    \
+        for (int64_t begin = piece * D9_PIECE, once = 1; once; once = 0)
+
+/* Number of rows of `size` elements or bytes that make about one piece. */
+static inline int64_t rows_of_piece(int64_t size) { return d9_parts_of(D9_PIECE, size); }
 
 static inline int64_t piece_end(int64_t begin, int64_t count) {
     return count - begin < D9_PIECE ? count : begin + D9_PIECE;
@@ -30,11 +32,12 @@ void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count
 void d9_cpu_add_rows(const d9_cpu *cpu, d9_kernel_in a, int64_t stride, d9_kernel_in b, int64_t rows, int64_t channels,
                      d9_kernel_out y) {
     const int64_t shift = (stride - channels) * d9_kernel_store_bytes(a.store); /* per row, to the place in `a` */
-#pragma omp parallel for num_threads(cpu->threads) schedule(static) if (rows * channels > D9_PIECE)
-    for (int64_t row = 0; row < rows; row++) {
-        const d9_kernel_in from = {(const char *)a.data + row * shift, a.store};
-        cpu->loops->add(from, b, false, y, row * channels, (row + 1) * channels);
-    }
+    const int64_t together = rows_of_piece(channels);
+    D9_CPU_EACH (piece, d9_parts_of(rows, together), cpu->threads)
+        for (int64_t row = piece * together; row < d9_min(rows, (piece + 1) * together); row++) {
+            const d9_kernel_in from = {(const char *)a.data + row * shift, a.store};
+            cpu->loops->add(from, b, false, y, row * channels, (row + 1) * channels);
+        }
 }
 
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
@@ -95,21 +98,18 @@ void d9_cpu_lerp(const d9_cpu *cpu, float ratio, const float *x, int64_t count, 
 }
 
 void d9_cpu_augment(const d9_cpu *cpu, const d9_cpu_batch *batch, int64_t images, d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++) cpu->loops->augment(batch, n, y);
+    D9_CPU_EACH (n, images, cpu->threads) cpu->loops->augment(batch, n, y);
 }
 
 void d9_cpu_mix(const d9_cpu *cpu, d9_kernel_in x, float share, int64_t images, int64_t size, d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < images; n++) cpu->loops->mix(x, share, n * size, (images - 1 - n) * size, size, y);
+    D9_CPU_EACH (n, images, cpu->threads) cpu->loops->mix(x, share, n * size, (images - 1 - n) * size, size, y);
 }
 
 void d9_cpu_paste(const d9_cpu *cpu, d9_kernel_in x, const d9_cpu_box *box, const int64_t *sizes, d9_kernel_out y) {
     const int64_t pixel = sizes[3] * d9_kernel_store_bytes(x.store), row = sizes[2] * pixel, size = sizes[1] * row;
     const char *from = x.data;
     char *to = y.data;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t n = 0; n < sizes[0]; n++) {
+    D9_CPU_EACH (n, sizes[0], cpu->threads) {
         memcpy(to + n * size, from + n * size, (size_t)size);
         for (int64_t h = box->top; h < box->bottom; h++) {
             const int64_t at = h * row + box->left * pixel;
@@ -124,17 +124,17 @@ void d9_cpu_dropout(const d9_cpu *cpu, d9_kernel_in x, const d9_dropout *dropout
 }
 
 void d9_cpu_copy_blocks(const d9_cpu *cpu, const d9_cpu_block_copy *runs, const void *from, void *to) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < runs->count; i++)
-        memcpy((char *)to + i * runs->to_stride, (const char *)from + i * runs->from_stride, (size_t)runs->bytes);
+    const int64_t together = rows_of_piece(runs->bytes);
+    D9_CPU_EACH (piece, d9_parts_of(runs->count, together), cpu->threads)
+        for (int64_t i = piece * together; i < d9_min(runs->count, (piece + 1) * together); i++)
+            memcpy((char *)to + i * runs->to_stride, (const char *)from + i * runs->from_stride, (size_t)runs->bytes);
 }
 
 /* ---- strips ---- */
 
 void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *x, d9_kernel_store store, void *y) {
     const int64_t pixel = s->channels * d9_kernel_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t line = 0; line < s->images / s->across * s->height; line++) {
+    D9_CPU_EACH (line, s->images / s->across * s->height, cpu->threads) {
         const int64_t strip = line / s->height, h = line % s->height;
         char *to = (char *)y + line * s->across * (row + gap);
         for (int64_t i = 0; i < s->across; i++, to += row + gap) {
@@ -146,8 +146,7 @@ void d9_cpu_strip_pack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *x, 
 
 void d9_cpu_strip_unpack(const d9_cpu *cpu, const d9_cpu_strip *s, const void *y, d9_kernel_store store, void *x) {
     const int64_t pixel = s->channels * d9_kernel_store_bytes(store), row = s->width * pixel, gap = s->gap * pixel;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t line = 0; line < s->images / s->across * s->height; line++) {
+    D9_CPU_EACH (line, s->images / s->across * s->height, cpu->threads) {
         const int64_t strip = line / s->height, h = line % s->height;
         const char *from = (const char *)y + line * s->across * (row + gap);
         for (int64_t i = 0; i < s->across; i++, from += row + gap)

@@ -51,6 +51,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
+    const float *bias;      /* (C) of a norm before RELU: compute RELU's sign again, the same one, from the norm's x
+                               instead of reading the reference; NULL: read it. Only without addend and dz. */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;

@@ -1,10 +1,10 @@
 /* Pooling and linear layers, distributed over threads. */
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/items.h"
 #include "kernels/integers.h"
 
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t row = 0; row < w->images * w->out_height; row++)
+    D9_CPU_EACH (row, w->images * w->out_height, cpu->threads)
         cpu->loops->pool(x, w, row / w->out_height, row % w->out_height, y);
 }
 
@@ -13,20 +13,17 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kerne
     enum { TOGETHER = 4 }; /* rows of one task: a window that overlaps the rows of two tasks is searched twice */
     const bool apart = w->stride >= w->kernel;
     const int64_t step = apart ? w->stride : TOGETHER, runs = apart ? w->out_height : d9_parts_of(w->height, TOGETHER);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t run = 0; run < w->images * runs; run++)
+    D9_CPU_EACH (run, w->images * runs, cpu->threads)
         cpu->loops->pool_backward(dy, x, w, run / runs, run % runs * step, step, dx);
 }
 
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_out y) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t row = 0; row < w->images * w->out_height; row++)
+    D9_CPU_EACH (row, w->images * w->out_height, cpu->threads)
         cpu->loops->mean_pool(x, w, row / w->out_height, row % w->out_height, y);
 }
 
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_out dx) {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t row = 0; row < w->images * w->height; row++)
+    D9_CPU_EACH (row, w->images * w->height, cpu->threads)
         cpu->loops->mean_pool_backward(dy, w, row / w->height, row % w->height, dx);
 }
 

@@ -1,6 +1,6 @@
 /* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
 #include "kernels/cpu/moments.h"
-#include "kernels/integers.h"
+#include "kernels/cpu/items.h"
 #include "kernels/cpu/statistics.h"
 
 #include <string.h>
@@ -137,8 +137,7 @@ static void sum_moments(const d9_cpu *cpu, const d9_cpu_moments *s, const layout
 static void apply_packed(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x,
                          int64_t term_groups, d9_kernel_act act, float *y) {
     const bool stream = d9_cpu_streams(cpu, s->conv.images * l->pixels * l->outputs * 4);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < s->conv.images; i++) {
+    D9_CPU_EACH (i, s->conv.images, cpu->threads) {
         patch_tile patches = {0};
         const int64_t g = i % term_groups;
         FOR_RUNS(l, from, n) {
@@ -164,10 +163,8 @@ void d9_cpu_moments_forward(const d9_cpu *cpu, const d9_cpu_moments *s, const fl
                             const d9_kernel_norm_state *state, d9_kernel_act act, void *scratch, float *conv,
                             float *y) {
     const layout l = lay_out(s, scratch);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < s->conv.images; i++) sum_moments(cpu, s, &l, x, i);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t g = 0; g < s->groups; g++) {
+    D9_CPU_EACH (i, s->conv.images, cpu->threads) sum_moments(cpu, s, &l, x, i);
+    D9_CPU_EACH (g, s->groups, cpu->threads) {
         add_parts(s, &l, g, l.parts, D9_MOMENTS_PATCH, moments_of(&l, g));
         compute_terms(cpu, s, &l, g, w, state);
     }
@@ -227,15 +224,12 @@ void d9_cpu_moments_backward(const d9_cpu *cpu, const d9_cpu_moments *s, const f
                              const float *scale, void *scratch, const d9_cpu_moments_gradients *gradients) {
     const layout l = lay_out(s, scratch);
     const backward b = {dy, y, x, w, mean, inv_std, scale, act};
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t i = 0; i < s->conv.images; i++) sum_gradients(cpu, s, &l, &b, i);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t g = 0; g < s->groups; g++) {
+    D9_CPU_EACH (i, s->conv.images, cpu->threads) sum_gradients(cpu, s, &l, &b, i);
+    D9_CPU_EACH (g, s->groups, cpu->threads) {
         add_parts(s, &l, g, l.parts, D9_MOMENTS_PATCH, moments_of(&l, g));
         add_parts(s, &l, g, l.gradient_parts, l.padded, sums_of(&l, g));
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t o = 0; o < l.outputs; o++) {
+    D9_CPU_EACH (o, l.outputs, cpu->threads) {
         double row[D9_MOMENTS_INPUTS] = {0}, dscale = 0, dbias = 0;
         for (int64_t g = 0; g < s->groups; g++) add_group(s, &l, &b, g, o, row, &dscale, &dbias);
         for (int64_t i = 0; i < l.inputs; i++) gradients->dw[o * l.inputs + i] = (float)row[i];

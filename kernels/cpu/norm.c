@@ -2,17 +2,18 @@
  *
  * The images are split into about SLICES slices, whatever the number of threads, so results do not depend on it. The
  * second pass reads the arrays of the first and should find them in the shared cache. If that cache holds one group for
- * each thread, and threads get about equally many groups, each thread processes whole groups without barriers
- * between the passes. Otherwise the threads process a few groups at a time, with barriers between the passes.
+ * each thread, and there are enough groups for all threads, a thread processes whole groups, without barriers between
+ * the passes. Otherwise the threads process a few groups at a time, a slice each, with barriers between the passes.
  *
- * Scratch: doubles (G, slices, 2, C), then floats (G, 4, C) of per-group terms, then floats (G, C) of pivots. */
-#include "kernels/integers.h"
+ * Scratch: doubles (G, slices, 2, C), then floats (G, TERMS, C) of per-group terms, then floats (G, C) of pivots. */
+#include "kernels/cpu/items.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/statistics.h"
 
-#include <omp.h>
-
-enum { SLICES = 64 }; /* about so many in all groups together; each group has at least one, at most one per image */
+enum {
+    SLICES = 64, /* about so many in all groups together; each group has at least one, at most one per image */
+    TERMS = 5    /* rows of terms: mean, factor and bias of the norm; b and c of its gradient */
+};
 
 typedef struct layout {
     int64_t members, slices; /* images and slices in each group */
@@ -26,13 +27,13 @@ static int64_t slices_of(const d9_kernel_norm *norm) {
 
 int64_t d9_cpu_norm_scratch_bytes(const d9_kernel_norm *norm) {
     const int64_t sums = norm->groups * slices_of(norm) * 2 * norm->channels;
-    return sums * 8 + norm->groups * 5 * norm->channels * 4;
+    return sums * 8 + norm->groups * (TERMS + 1) * norm->channels * 4;
 }
 
 static layout lay_out(const d9_kernel_norm *norm, void *scratch) {
     layout l = {.members = norm->images / norm->groups, .slices = slices_of(norm), .sums = scratch};
     l.terms = (float *)(void *)(l.sums + norm->groups * l.slices * 2 * norm->channels);
-    l.pivots = l.terms + norm->groups * 4 * norm->channels;
+    l.pivots = l.terms + norm->groups * TERMS * norm->channels;
     return l;
 }
 
@@ -48,19 +49,26 @@ static double *slice_sums(const d9_kernel_norm *norm, const layout *l, int64_t g
 }
 
 static float *group_terms(const d9_kernel_norm *norm, const layout *l, int64_t g) {
-    return l->terms + g * 4 * norm->channels;
+    return l->terms + g * TERMS * norm->channels;
 }
 
 static void clear_sums(double *sums, int64_t count) {
     for (int64_t i = 0; i < count; i++) sums[i] = 0;
 }
 
+typedef struct range { /* [from, until) */
+    int64_t from, until;
+} range;
+
 /* Adds the sums of group g's slices into those of its first slice, in order, and returns the latter. */
-static const double *add_slices(const d9_kernel_norm *norm, const layout *l, int64_t g) {
+static const double *add_slices(const d9_kernel_norm *norm, const layout *l, int64_t g, range channels) {
     double *total = slice_sums(norm, l, g, 0);
     for (int64_t s = 1; s < l->slices; s++) {
         const double *part = slice_sums(norm, l, g, s);
-        for (int64_t i = 0; i < 2 * norm->channels; i++) total[i] += part[i];
+        for (int64_t c = channels.from; c < channels.until; c++) {
+            total[c] += part[c];
+            total[norm->channels + c] += part[norm->channels + c];
+        }
     }
     return total;
 }
@@ -76,18 +84,15 @@ typedef struct job {
     bool stream;
     int64_t arrays; /* number of arrays that the first pass reads */
     void (*sums)(const struct job *job, int64_t g, const d9_cpu_run *run, double *sums);
-    void (*terms)(const struct job *job, int64_t g);
+    void (*terms)(const struct job *job, int64_t g, range channels);
     void (*apply)(const struct job *job, int64_t g, const d9_cpu_run *run); /* NULL: no second pass */
     const void *arguments;
 } job;
 
-/* Range of items. range_of_thread returns the calling thread's part of the `count` items from `first` on. */
-typedef struct range {
-    int64_t from, until;
-} range;
-static range range_of_thread(int64_t first, int64_t count) {
+/* The calling thread's part of `count` channels. */
+static range range_of_thread(int64_t count) {
     const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    return (range){first + count * thread / threads, first + count * (thread + 1) / threads};
+    return (range){count * thread / threads, count * (thread + 1) / threads};
 }
 
 /* The images of slice i, counted over all groups; `backwards`: from the last to the first. */
@@ -98,46 +103,67 @@ static d9_cpu_run slice_run(const job *j, int64_t i, bool backwards) {
                         (backwards ? -1 : 1) * j->norm->groups * image, until - from, j->norm->pixels};
 }
 
-/* Runs both passes over some slices, and computes the terms of `groups` in between. The second pass goes backwards,
- * because the last data are still in the cache. `barriers`: other threads have slices of the same groups. */
-static void run_passes(const job *j, range slices, range groups, bool barriers) {
-    for (int64_t i = slices.from; i < slices.until; i++) {
-        const d9_cpu_run run = slice_run(j, i, false);
-        double *sums = j->l.sums + i * 2 * j->norm->channels;
-        clear_sums(sums, 2 * j->norm->channels);
-        j->sums(j, i / j->l.slices, &run, sums);
-    }
-    if (barriers) {
+static void run_sums(const job *j, int64_t i) {
+    const d9_cpu_run run = slice_run(j, i, false);
+    double *sums = j->l.sums + i * 2 * j->norm->channels;
+    clear_sums(sums, 2 * j->norm->channels);
+    j->sums(j, i / j->l.slices, &run, sums);
+}
+
+static void run_apply(const job *j, int64_t i) {
+    const d9_cpu_run run = slice_run(j, i, true);
+    if (j->apply) j->apply(j, i / j->l.slices, &run);
+}
+
+/* Runs both passes over one group. The second pass goes backwards, because the last data are still in the cache. */
+static void run_group(const job *j, int64_t g) {
+    for (int64_t s = 0; s < j->l.slices; s++) run_sums(j, g * j->l.slices + s);
+    j->terms(j, g, (range){0, j->norm->channels});
+    for (int64_t s = j->l.slices - 1; s >= 0; s--) run_apply(j, g * j->l.slices + s);
+}
+
+typedef struct rounds { /* of `together` groups, the last one of fewer */
+    int64_t together;
+    d9_cpu_items first, second; /* slices of the first and of the second pass */
+} rounds;
+
+/* Shares out the slices of a pass over the groups from `from` on. */
+static void share_round(const job *j, const rounds *r, d9_cpu_items *pass, int64_t from, bool backwards) {
+    const int64_t count = d9_max(0, d9_min(r->together, j->norm->groups - from));
+    d9_cpu_items_share(pass, from * j->l.slices, count * j->l.slices, j->cpu->threads, backwards);
+}
+
+/* Runs both passes over all groups, some groups at a time; each thread computes the terms of some channels. All threads
+ * of the team must call it. Between the barriers no thread takes slices, so that one thread can share out others. */
+static void run_rounds(const job *j, rounds *r) {
+    const range channels = range_of_thread(j->norm->channels);
+    for (int64_t from = 0; from < j->norm->groups; from += r->together) {
+        for (int64_t i, done = 0; (i = d9_cpu_items_take(&r->first, &done)) >= 0;) run_sums(j, i);
 #pragma omp barrier
-    }
-    for (int64_t g = groups.from; g < groups.until; g++) j->terms(j, g);
-    if (barriers) {
+        for (int64_t g = from; g < d9_min(from + r->together, j->norm->groups); g++) j->terms(j, g, channels);
+        if (omp_get_thread_num() == 0) {
+            share_round(j, r, &r->second, from, true);
+            share_round(j, r, &r->first, from + r->together, false);
+        }
 #pragma omp barrier
-    }
-    for (int64_t i = slices.until - 1; i >= slices.from && j->apply; i--) {
-        const d9_cpu_run run = slice_run(j, i, true);
-        j->apply(j, i / j->l.slices, &run);
+        for (int64_t i, done = 0; (i = d9_cpu_items_take(&r->second, &done)) >= 0;) run_apply(j, i);
     }
 }
 
-/* Runs both passes over all groups. All threads of the team must call it. */
+/* Runs both passes over all groups. */
 static void walk_groups(const job *j) {
     const int64_t groups = j->norm->groups, slices = j->l.slices, threads = j->cpu->threads;
     const int64_t group_bytes =
         j->l.members * j->norm->pixels * j->norm->channels * d9_kernel_store_bytes(j->x.store) * j->arrays;
     const int64_t fitting = d9_cpu_cache_bytes(j->cpu, 2) / group_bytes, busy = (threads + slices - 1) / slices;
-    const int64_t together = fitting / 2 > busy ? fitting / 2 : busy;
     if (fitting >= threads && (groups % threads == 0 || groups > 8 * threads)) {
-        const range mine = range_of_thread(0, groups);
-        for (int64_t g = mine.from; g < mine.until; g++)
-            run_passes(j, (range){g * slices, (g + 1) * slices}, (range){g, g + 1}, false);
-#pragma omp barrier
+        D9_CPU_EACH (g, groups, j->cpu->threads) run_group(j, g);
         return;
     }
-    for (int64_t first = 0; first < groups; first += together) {
-        const int64_t count = groups - first < together ? groups - first : together;
-        run_passes(j, range_of_thread(first * slices, count * slices), range_of_thread(first, count), true);
-    }
+    rounds r = {.together = d9_max(fitting / 2, busy)};
+    share_round(j, &r, &r.first, 0, false);
+#pragma omp parallel num_threads(j->cpu->threads)
+    run_rounds(j, &r);
 }
 
 /* ---- forward ---- */
@@ -168,12 +194,12 @@ static void set_forward_terms(float *terms, int64_t channels, int64_t c, d9_cpu_
     terms[2 * channels + c] = state->bias[c];
 }
 
-static void compute_forward_terms(const job *j, int64_t g) {
+static void compute_forward_terms(const job *j, int64_t g, range channels) {
     const d9_kernel_norm *norm = j->norm;
     const d9_kernel_norm_state *state = ((const forward *)j->arguments)->state;
-    const double *sums = add_slices(norm, &j->l, g);
+    const double *sums = add_slices(norm, &j->l, g, channels);
     const double n = (double)(j->l.members * norm->pixels);
-    for (int64_t c = 0; c < norm->channels; c++) {
+    for (int64_t c = channels.from; c < channels.until; c++) {
         const int64_t at = g * norm->channels + c;
         const double shift = sums[c] / n, mean = (double)j->l.pivots[at] + shift;
         const d9_cpu_statistics kept =
@@ -207,7 +233,6 @@ void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kerne
                    apply_forward,
                    &arguments};
     find_pivots(cpu, norm, &j.l, x);
-#pragma omp parallel num_threads(cpu->threads)
     walk_groups(&j);
 }
 
@@ -218,11 +243,8 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
         set_forward_terms(terms, norm->channels, c, d9_cpu_statistics_average(state, norm->groups, norm->channels, c),
                           state);
     const bool stream = should_stream(cpu, norm, y);
-#pragma omp parallel num_threads(cpu->threads)
-    {
-        const range mine = range_of_thread(0, norm->images);
-        const int64_t image = norm->pixels * norm->channels;
-        const d9_cpu_run run = {mine.from * image, image, mine.until - mine.from, norm->pixels};
+    D9_CPU_EACH (image, norm->images, cpu->threads) {
+        const d9_cpu_run run = {image * norm->pixels * norm->channels, 0, 1, norm->pixels};
         cpu->loops->norm_apply(x, &run, norm->channels, terms, epilogue, stream, y);
     }
 }
@@ -238,31 +260,48 @@ typedef struct backward {
     d9_kernel_out dx;
 } backward;
 
-/* If dz has an array, it is written just before it is summed, so that the sums read it from the cache. */
+/* If dz has an array, it is written in parts of about PART elements, each just before it is summed, so that the sums
+ * read it from the cache. */
 static void sum_backward(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
+    enum { PART = 1 << 14 };
     const backward *b = j->arguments;
-    const int64_t image = run->pixels * j->norm->channels;
-    for (int64_t m = 0; b->writes && m < run->images; m++)
-        d9_cpu_prologue_run(j->cpu, b->writes, b->original_dy, run->at + m * run->stride,
-                            run->at + m * run->stride + image);
-    j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, j->norm->channels, b->mean + g * j->norm->channels,
-                                      sums);
+    const int64_t channels = j->norm->channels, together = d9_parts_of(PART, channels);
+    const float *terms = group_terms(j->norm, &j->l, g);
+    if (!b->writes) {
+        j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, channels, terms, sums);
+        return;
+    }
+    for (int64_t m = 0; m < run->images; m++)
+        for (int64_t p = 0; p < run->pixels; p += together) {
+            const d9_cpu_run part = {run->at + m * run->stride + p * channels, 0, 1, d9_min(together, run->pixels - p)};
+            d9_cpu_prologue_run(j->cpu, b->writes, b->original_dy, part.at, part.at + part.pixels * channels);
+            j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, &part, channels, terms, sums);
+        }
 }
 
-/* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). */
-static void compute_backward_terms(const job *j, int64_t g) {
-    const int64_t channels = j->norm->channels;
+/* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). The terms
+ * of the forward pass are computed before the sums. */
+static void set_norm_terms(const d9_kernel_norm *norm, const layout *l, const backward *b) {
+    const int64_t channels = norm->channels;
+    for (int64_t at = 0; at < norm->groups * channels; at++) {
+        const int64_t c = at % channels;
+        float *terms = group_terms(norm, l, at / channels);
+        terms[c] = b->mean[at];
+        terms[channels + c] = (float)((double)b->inv_std[at] * (double)b->scale[c]);
+        terms[2 * channels + c] = b->prologue->bias ? b->prologue->bias[c] : 0;
+    }
+}
+
+static void compute_backward_terms(const job *j, int64_t g, range channels) {
+    const int64_t count = j->norm->channels;
     const backward *b = j->arguments;
-    const double *sums = add_slices(j->norm, &j->l, g);
+    const double *sums = add_slices(j->norm, &j->l, g, channels);
     const double n = (double)(j->l.members * j->norm->pixels);
     float *terms = group_terms(j->norm, &j->l, g);
-    for (int64_t c = 0; c < channels; c++) {
-        const int64_t at = g * channels + c;
-        const double inv_std = (double)b->inv_std[at], product = sums[channels + c];
-        terms[c] = b->mean[at];
-        terms[channels + c] = (float)((double)b->scale[c] * inv_std);
-        terms[2 * channels + c] = (float)(sums[c] / n);
-        terms[3 * channels + c] = (float)(inv_std * inv_std * product / n);
+    for (int64_t c = channels.from; c < channels.until; c++) {
+        const double inv_std = (double)b->inv_std[g * count + c], product = sums[count + c];
+        terms[3 * count + c] = (float)(sums[c] / n);
+        terms[4 * count + c] = (float)(inv_std * inv_std * product / n);
     }
 }
 
@@ -287,6 +326,8 @@ static void compute_parameter_gradients(const d9_kernel_norm *norm, const layout
     }
 }
 
+enum { CHANNELS_TOGETHER = 512 };
+
 void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
                           const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
@@ -305,15 +346,18 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                    lay_out(norm, scratch),
                    x,
                    should_stream(cpu, norm, gradients->dx),
-                   2 + (prologue->act.activation != D9_KERNEL_NO_ACT) + (prologue->addend.data != NULL),
+                   2 + (prologue->act.activation != D9_KERNEL_NO_ACT && !prologue->bias) +
+                       (prologue->addend.data != NULL),
                    sum_backward,
                    compute_backward_terms,
                    gradients->dx.data ? apply_backward : NULL,
                    &arguments};
-#pragma omp parallel num_threads(cpu->threads)
-    {
-        walk_groups(&j);
-        compute_parameter_gradients(norm, &j.l, inv_std, range_of_thread(0, norm->channels), gradients->dscale,
+    set_norm_terms(norm, &j.l, &arguments);
+    walk_groups(&j);
+    D9_CPU_EACH (block, d9_parts_of(norm->channels, CHANNELS_TOGETHER), cpu->threads) {
+        const int64_t from = block * CHANNELS_TOGETHER;
+        compute_parameter_gradients(norm, &j.l, inv_std,
+                                    (range){from, d9_min(from + CHANNELS_TOGETHER, norm->channels)}, gradients->dscale,
                                     gradients->dbias);
     }
 }

@@ -13,7 +13,7 @@ typedef struct d9_cpu_statistics {
 } d9_cpu_statistics;
 
 /* Stores mean and inv_std of n values at index `at` of (G, C), updates the running statistics, and returns mean and
- * inv_std. `spread` is the biased variance; if rounding made it negative, it counts as 0. */
+ * inv_std as stored, so that both passes compute with the same values. `spread` is the biased variance; if rounding made it negative, it counts as 0. */
 static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_state *state, int64_t at, double mean,
                                                         double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);
@@ -25,7 +25,7 @@ static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_sta
     *running_mean = (float)d9_norm_running_double((double)*running_mean, mean, state->momentum);
     *running_var =
         (float)d9_norm_running_double((double)*running_var, d9_norm_unbiased_double(variance, n), state->momentum);
-    return (d9_cpu_statistics){mean, inv_std};
+    return (d9_cpu_statistics){(double)state->mean[at], (double)state->inv_std[at]};
 }
 
 /* Mean and inv_std of channel c from the running mean and variance averaged over the groups. */

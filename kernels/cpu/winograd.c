@@ -39,6 +39,7 @@
  * GFLOP/s, counted as direct convolution, with AVX-512, 780 to 870 with AVX2. Products take four fifths to nine tenths
  * of the time, at 200 to 245 and 113 to 122 GFLOP/s a core. */
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/items.h"
 #include "kernels/integers.h"
 
 enum {
@@ -153,14 +154,11 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
     const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
     float *u = scratch, *own = scratch + PLANES * p.u.plane;
     const int64_t v_floats = p.positions * p.v.plane, m_floats = p.positions * p.m.plane;
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t j = 0; j < p.panels; j++) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
-    for (int64_t t = 0; t < cpu->threads; t++) {
-        float *v = own + t * (v_floats + m_floats), *m = v + v_floats;
-        const int64_t from = p.tiles * t / cpu->threads, until = p.tiles * (t + 1) / cpu->threads;
-        for (int64_t first = from; first < until; first += p.v.rows)
-            convolve_tiles(cpu, &p, x, u, first, d9_min(p.v.rows, until - first), v, m, y);
+    D9_CPU_EACH (j, p.panels, cpu->threads) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
+    D9_CPU_EACH (block, d9_parts_of(p.tiles, p.v.rows), cpu->threads) {
+        float *v = own + omp_get_thread_num() * (v_floats + m_floats), *m = v + v_floats;
+        const int64_t first = block * p.v.rows;
+        convolve_tiles(cpu, &p, x, u, first, d9_min(p.v.rows, p.tiles - first), v, m, y);
     }
 }
 
@@ -239,13 +237,10 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
     float *w = v + p->positions * p->v.plane;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
         const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-        for (int64_t lane = 0; lane < count / p->tile_step * 4; lane += 4)
-            transform_both(cpu, p, a, first + lane / 4 * p->tile_step, p->tile_step, v + lane * p->v.group,
-                           w + lane * p->w.group);
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-        for (int64_t item = 0; item < PLANES * p->panels; item++)
-            add_products(cpu, p, item, v, w, count, first > from, u);
+        D9_CPU_EACH (i, count / p->tile_step, cpu->threads)
+            transform_both(cpu, p, a, first + i * p->tile_step, p->tile_step, v + 4 * i * p->v.group,
+                           w + 4 * i * p->w.group);
+        D9_CPU_EACH (item, PLANES * p->panels, cpu->threads) add_products(cpu, p, item, v, w, count, first > from, u);
     }
 }
 
@@ -274,13 +269,11 @@ static void run_weight_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, c
         for (int64_t k = 0; k < p.parts; k++)
             run_part_together(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own);
     else {
-#pragma omp parallel for num_threads(cpu->threads) schedule(static, 1)
-        for (int64_t t = 0; t < cpu->threads; t++)
-            for (int64_t k = p.parts * t / cpu->threads; k < p.parts * (t + 1) / cpu->threads; k++)
-                run_part_alone(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part, own + t * pair);
+        D9_CPU_EACH (k, p.parts, cpu->threads)
+            run_part_alone(cpu, &p, a, part_begin(&p, k), part_begin(&p, k + 1), u + k * part,
+                           own + omp_get_thread_num() * pair);
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t o = 0; o < s->outputs; o++)
+    D9_CPU_EACH (o, s->outputs, cpu->threads)
         cpu->loops->winograd_filter_gradient(&filter, u, &p.u, p.parts, part, o, a->w);
 }
 

@@ -548,6 +548,12 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+    if (act.activation != D9_ACT_RELU) return;
+    const d9_cpu_prologue recomputed = {.act = act, .bias = state.bias};
+    fill_nan(f, 5, count, s->store);
+    d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, &c);
+    assert_memory_equal(fused_dx->data, dx->data, bytes);
+    assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
 }
 
 static void check_fusion(fixture *f, const setting *s) {

@@ -81,11 +81,28 @@ static bool norm_backward_match(const d9_site *site) {
            (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));
 }
 
+/* The bias of the norm, if the gradient should compute RELU's sign again from the norm's x instead of reading RELU's y:
+ * if RELU follows the norm at once. NULL: it reads y. The other activations cost more than the array that would not be
+ * read. A norm fused with a convolution computes its y otherwise, with other bits. */
+static const float *bias_to_recompute(const d9_site *site) {
+    const d9_node *act = site->nodes[0], *norm = d9_chain_norm(site), *nodes = site->graph->nodes;
+    if (act->op != D9_OP_ACT_BACKWARD || act->as.act.activation != D9_ACT_RELU) return NULL;
+    if (!d9_site_internal(site, act->outputs[0])) return NULL;
+    d9_node_id producer = d9_site_value(site, act->inputs[1])->producer;
+    if (producer == D9_NONE || nodes[producer].op != D9_OP_ACT) return NULL;
+    producer = d9_site_value(site, nodes[producer].inputs[0])->producer;
+    if (producer == D9_NONE || nodes[producer].op != D9_OP_NORM || nodes[producer].outputs[1] != norm->inputs[2])
+        return NULL;
+    const d9_site *forward = d9_site_producer(site, norm->inputs[2]);
+    return forward && forward->nodes[0]->op == D9_OP_NORM ? d9_site_data(site, nodes[producer].inputs[2]) : NULL;
+}
+
 static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *norm = d9_chain_norm(site);
     const d9_kernel_norm shape = d9_chain_extent(site);
     d9_kernel_in dy;
-    const d9_cpu_prologue prologue = prologue_of(site, &dy);
+    d9_cpu_prologue prologue = prologue_of(site, &dy);
+    prologue.bias = bias_to_recompute(site);
     const d9_kernel_norm_gradients gradients = {
         d9_cpu_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]), d9_site_data(site, norm->outputs[2])};
     (void)context, (void)step;

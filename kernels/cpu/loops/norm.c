@@ -7,6 +7,7 @@
  * Each loop reads its arrays once, one vector at a time from load to store, with storage type and activation as
  * compile-time constants, so that loads, arithmetic and non-temporal stores overlap. */
 #include "kernels/cpu/loops/lanes.h"
+#include "kernels/integers.h"
 
 #include "kernels/formulas/norm.h"
 
@@ -35,7 +36,7 @@ static const float *repeat_terms(const float *terms, const layout *w, float *til
 }
 
 /* Terms of the channels of a row, one for each of its elements. */
-enum { MOST_TERMS = 4 };
+enum { MOST_TERMS = 5 };
 typedef struct row_terms {
     const float *term[MOST_TERMS];
     d9_tile repeated[MOST_TERMS];
@@ -44,13 +45,41 @@ static void load_terms(const float *terms, int count, int64_t c, int64_t channel
     for (int i = 0; i < count; i++) here->term[i] = repeat_terms(terms + i * channels + c, w, here->repeated[i]);
 }
 
-/* Returns dz for `left` lanes from element `at`: dy, multiplied by the activation's derivative if there is one. */
-D9_INLINE d9_vector load_dz(const d9_kernel_store store, const int activation, d9_kernel_in dy,
-                            const d9_cpu_prologue *prologue, int64_t at, int64_t left) {
+/* The terms of one vector of channels. */
+typedef struct vector_terms {
+    d9_vector term[MOST_TERMS];
+} vector_terms;
+D9_INLINE vector_terms load_vector_terms(const row_terms *here, const int count, int64_t i, int64_t left) {
+    vector_terms of;
+    D9_UNROLL for (int k = 0; k < MOST_TERMS; k++) of.term[k] =
+        k < count ? d9_lanes_load(D9_KERNEL_F32, here->term[k], i, left) : (d9_vector){0};
+    return of;
+}
+
+/* The norm of a difference d = x - mean, before it is rounded. The forward and the backward pass compute it by this
+ * formula alone, so a value computed again has the same bits. */
+D9_INLINE d9_vector norm_of(d9_vector d, const vector_terms *of) { return d * of->term[1] + of->term[2]; }
+
+/* RELU's derivative at the norm t, which counts as rounded: 2^-134 is the largest number that bf16 rounds to 0. */
+D9_INLINE d9_vector relu_slope(const d9_kernel_store store, d9_vector t) {
+    const float zero = store == D9_KERNEL_BF16 ? 0x1p-134f : 0;
+    d9_lanes in, out;
+    *(d9_vector *)in = t;
+    D9_EACH_LANE(i) out[i] = in[i] <= zero ? 0.0f : 1.0f;
+    return *(const d9_vector *)out;
+}
+
+/* Returns dz for `left` lanes from element `at`: dy, multiplied by the activation's derivative if there is one.
+ * `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because its factor is 0 or 1. */
+D9_INLINE d9_vector load_dz(const d9_kernel_store store, const int activation, const bool recomputes, d9_kernel_in dy,
+                            const d9_cpu_prologue *prologue, int64_t at, d9_vector d, const vector_terms *of,
+                            int64_t left) {
     const d9_vector from = d9_lanes_load(store, dy.data, at, left);
     if (activation == D9_KERNEL_NO_ACT) return from;
+    if (recomputes) return from * relu_slope(store, norm_of(d, of));
     const d9_vector reference = d9_lanes_load(store, prologue->reference.data, at, left);
-    return d9_lanes_round(store, d9_lanes_act_backward(activation, prologue->act.alpha, from, reference));
+    const d9_vector dz = d9_lanes_act_backward(activation, prologue->act.alpha, from, reference);
+    return activation == D9_ACT_RELU ? dz : d9_lanes_round(store, dz);
 }
 
 /* ---- sums ---- */
@@ -92,24 +121,24 @@ D9_INLINE void prefetch(const d9_kernel_store store, d9_kernel_in x, int64_t at)
 }
 
 /* Adds elements [i, i + left) of `count` rows that are `step` elements apart: first += e, second += e d, with
- * d = x - shift. e is dz, or d if only x is summed. If only dz is summed, `second` is unchanged. */
-D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const enum summand what, const int count,
-                        const operands *of, int64_t at, int64_t step, const float *shift, int64_t i, int64_t left,
-                        partial *part) {
+ * d = x - term[0]. e is dz, or d if only x is summed. If only dz is summed, `second` is unchanged. */
+D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const bool recomputes,
+                        const enum summand what, const int count, const operands *of, int64_t at, int64_t step,
+                        const row_terms *terms, int64_t i, int64_t left, partial *part) {
     const bool prefetches =
         what == OF_X || store == D9_KERNEL_BF16; /* prefetching the three f32 arrays of a backward pass is 5% slower */
-    d9_vector s = {0};
-    if (what != OF_DZ) s = d9_lanes_load(D9_KERNEL_F32, shift, i, left);
+    const vector_terms of_row = load_vector_terms(terms, what == OF_DZ ? 0 : recomputes ? 3 : 1, i, left);
     d9_vector first = *(const d9_vector *)(part->first + i), second = *(const d9_vector *)(part->second + i);
     D9_UNROLL for (int k = 0; k < count; k++) {
         const int64_t here = at + k * step + i;
         d9_vector d = {0}, e;
         if (prefetches && what != OF_DZ) prefetch(store, of->x, here + count * step);
         if (prefetches && what != OF_X) prefetch(store, of->dy, here + count * step);
-        if (prefetches && activation != D9_KERNEL_NO_ACT) prefetch(store, of->prologue->reference, here + count * step);
-        if (what != OF_DZ) d = d9_lanes_load(store, of->x.data, here, left) - s;
+        if (prefetches && activation != D9_KERNEL_NO_ACT && !recomputes)
+            prefetch(store, of->prologue->reference, here + count * step);
+        if (what != OF_DZ) d = d9_lanes_load(store, of->x.data, here, left) - of_row.term[0];
         e = d;
-        if (what != OF_X) e = load_dz(store, activation, of->dy, of->prologue, here, left);
+        if (what != OF_X) e = load_dz(store, activation, recomputes, of->dy, of->prologue, here, d, &of_row, left);
         first += e;
         if (what != OF_DZ) second += e * d;
     }
@@ -118,34 +147,37 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
 }
 
 /* add_rows for elements [0, n) of the rows. */
-D9_INLINE void add_elements(const d9_kernel_store store, const int activation, const enum summand what, const int count,
-                            const operands *of, int64_t at, int64_t step, const float *shift, int64_t n,
-                            partial *part) {
+D9_INLINE void add_elements(const d9_kernel_store store, const int activation, const bool recomputes,
+                            const enum summand what, const int count, const operands *of, int64_t at, int64_t step,
+                            const row_terms *terms, int64_t n, partial *part) {
     int64_t i = 0;
     for (; i + D9_LANES <= n; i += D9_LANES)
-        add_rows(store, activation, what, count, of, at, step, shift, i, D9_LANES, part);
-    if (i < n) add_rows(store, activation, what, count, of, at, step, shift, i, n - i, part);
+        add_rows(store, activation, recomputes, what, count, of, at, step, terms, i, D9_LANES, part);
+    if (i < n) add_rows(store, activation, recomputes, what, count, of, at, step, terms, i, n - i, part);
 }
 
-/* Adds the two sums of channels [from, until) to `sums` (2, until - from); `from` is 0 or a multiple of D9_TILE. */
-D9_INLINE void add_run(const d9_kernel_store store, const int activation, const enum summand what, const operands *of,
-                       const d9_cpu_run *run, int64_t channels, int64_t from, int64_t until, const float *shifts,
-                       double *sums) {
-    d9_tile repeated;
+/* Adds the two sums of channels [from, until) to `sums` (2, until - from); `from` is 0 or a multiple of D9_TILE.
+ * `terms` (rows, channels): the value subtracted from x and, if a reference is recomputed, the norm's factor and bias.
+ */
+D9_INLINE void add_run(const d9_kernel_store store, const int activation, const bool recomputes,
+                       const enum summand what, const operands *of, const d9_cpu_run *run, int64_t channels,
+                       int64_t from, int64_t until, const float *terms, double *sums) {
+    row_terms here;
     partial part;
     for (int64_t c = from; c < until; c += D9_TILE) {
         const layout w = layout_of(c, channels);
-        const float *shift = what == OF_DZ ? NULL : repeat_terms(shifts + c, &w, repeated);
+        load_terms(terms, what == OF_DZ ? 0 : recomputes ? 3 : 1, c, channels, &w, &here);
         clear_partial(&part, D9_TILE);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
                 const int64_t at = run->at + m * run->stride + p * channels + c;
                 taken = p + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
                 if (taken == D9_ROWS)
-                    add_elements(store, activation, what, D9_ROWS, of, at, w.rows * channels, shift, w.width, &part);
+                    add_elements(store, activation, recomputes, what, D9_ROWS, of, at, w.rows * channels, &here,
+                                 w.width, &part);
                 else
-                    add_elements(store, activation, what, 1, of, at, 0, shift, row_elements(&w, run->pixels - p),
-                                 &part);
+                    add_elements(store, activation, recomputes, what, 1, of, at, 0, &here,
+                                 row_elements(&w, run->pixels - p), &part);
                 part.held += taken;
                 if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c - from, until - from);
             }
@@ -157,31 +189,35 @@ void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t chan
                              double *sums) {
     const operands of = {.x = x};
     if (x.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, 0, channels, pivot, sums);
+        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, false, OF_X, &of, run, channels, 0, channels, pivot, sums);
     else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_X, &of, run, channels, 0, channels, pivot, sums);
+        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, false, OF_X, &of, run, channels, 0, channels, pivot, sums);
 }
 
-/* Calls `loop` with storage type and activation as compile-time constants, then leaves the switch. */
-#define BY_STORE(loop, activation, ...)                                                                                \
+/* Calls `loop` with storage type, activation and `recomputes` as compile-time constants. */
+#define BY_STORE(loop, activation, recomputes, ...)                                                                    \
     if (store == D9_KERNEL_F32)                                                                                        \
-        loop(D9_KERNEL_F32, activation, __VA_ARGS__);                                                                  \
+        loop(D9_KERNEL_F32, activation, recomputes, __VA_ARGS__);                                                      \
     else                                                                                                               \
-        loop(D9_KERNEL_BF16, activation, __VA_ARGS__);                                                                 \
-    break;
+        loop(D9_KERNEL_BF16, activation, recomputes, __VA_ARGS__);
 
 void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
-                                      const d9_cpu_run *run, int64_t channels, const float *mean, double *sums) {
+                                      const d9_cpu_run *run, int64_t channels, const float *terms, double *sums) {
     const operands of = {x, dy, prologue};
     const d9_kernel_store store = x.store;
+    if (prologue->bias) {
+        BY_STORE(add_run, D9_ACT_RELU, true, OF_DZ_AND_X, &of, run, channels, 0, channels, terms, sums)
+        return;
+    }
     switch (prologue->act.activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
-        BY_STORE(add_run, D9_ACT_##id, OF_DZ_AND_X, &of, run, channels, 0, channels, mean, sums)
+        BY_STORE(add_run, D9_ACT_##id, false, OF_DZ_AND_X, &of, run, channels, 0, channels, terms, sums)               \
+        break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default:
-        BY_STORE(add_run, D9_KERNEL_NO_ACT, OF_DZ_AND_X, &of, run, channels, 0, channels, mean, sums)
+        BY_STORE(add_run, D9_KERNEL_NO_ACT, false, OF_DZ_AND_X, &of, run, channels, 0, channels, terms, sums)
     }
 }
 
@@ -189,9 +225,9 @@ void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t cha
                              double *sums) {
     const operands of = {.dy = dz};
     if (dz.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, from, until, NULL, sums);
+        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, false, OF_DZ, &of, run, channels, from, until, NULL, sums);
     else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, OF_DZ, &of, run, channels, from, until, NULL, sums);
+        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, false, OF_DZ, &of, run, channels, from, until, NULL, sums);
 }
 
 /* ---- passes that use the statistics ---- */
@@ -205,68 +241,83 @@ typedef struct pass {
 } pass;
 
 /* Stores act(norm(x)); an addend is added before or after the activation. In bf16 each intermediate value is rounded as
- * if it had been stored. */
-D9_INLINE void normalise(const d9_kernel_store store, const int activation, const pass *a, int64_t at,
-                         const float *const *term, int64_t i, int64_t left) {
+ * if it had been stored, but for RELU's argument: rounding before or after RELU gives the same. */
+D9_INLINE void normalise(const d9_kernel_store store, const int activation, const bool recomputes, const pass *a,
+                         int64_t at, const vector_terms *of, int64_t left) {
     const d9_kernel_epilogue *e = a->epilogue;
     const bool before = e->addend.data && e->adds_first, after = e->addend.data && !e->adds_first;
-    const d9_vector mean = d9_lanes_load(D9_KERNEL_F32, term[0], i, left),
-                    factor = d9_lanes_load(D9_KERNEL_F32, term[1], i, left),
-                    bias = d9_lanes_load(D9_KERNEL_F32, term[2], i, left);
-    d9_vector t = (d9_lanes_load(store, a->x.data, at, left) - mean) * factor + bias;
+    d9_vector t = norm_of(d9_lanes_load(store, a->x.data, at, left) - of->term[0], of);
+    (void)recomputes;
     if (before) {
         t = d9_lanes_round(store, t) + d9_lanes_load(store, e->addend.data, at, left);
         if (a->y.data) d9_lanes_store(store, a->stream, t, left, a->y.data, at);
     }
-    if (activation != D9_KERNEL_NO_ACT) t = d9_lanes_act(activation, e->act.alpha, d9_lanes_round(store, t));
+    if (activation != D9_KERNEL_NO_ACT && activation != D9_ACT_RELU) t = d9_lanes_round(store, t);
+    if (activation != D9_KERNEL_NO_ACT) t = d9_lanes_act(activation, e->act.alpha, t);
     if (a->y.data && !before) d9_lanes_store(store, a->stream, t, left, a->y.data, at);
     if (after) t = d9_lanes_round(store, t) + d9_lanes_load(store, e->addend.data, at, left);
     if (e->addend.data) d9_lanes_store(store, a->stream, t, left, e->last.data, at);
 }
 
-/* dx = a (dz - b - (x - mean) c) */
-D9_INLINE void normalise_backward(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
-                                  const float *const *term, int64_t i, int64_t left) {
-    const d9_vector mean = d9_lanes_load(D9_KERNEL_F32, term[0], i, left),
-                    a = d9_lanes_load(D9_KERNEL_F32, term[1], i, left),
-                    b = d9_lanes_load(D9_KERNEL_F32, term[2], i, left),
-                    c = d9_lanes_load(D9_KERNEL_F32, term[3], i, left);
-    const d9_vector dz = load_dz(store, activation, p->dy, p->prologue, at, left);
-    const d9_vector d = d9_lanes_load(store, p->x.data, at, left) - mean;
-    d9_lanes_store(store, p->stream, a * (dz - b - d * c), left, p->y.data, at);
+/* dx = a (dz - b - (x - mean) c); a is also the factor of the forward pass */
+D9_INLINE void normalise_backward(const d9_kernel_store store, const int activation, const bool recomputes,
+                                  const pass *p, int64_t at, const vector_terms *of, int64_t left) {
+    const d9_vector d = d9_lanes_load(store, p->x.data, at, left) - of->term[0];
+    const d9_vector dz = load_dz(store, activation, recomputes, p->dy, p->prologue, at, d, of, left);
+    d9_lanes_store(store, p->stream, of->term[1] * (dz - of->term[3] - d * of->term[4]), left, p->y.data, at);
 }
 
-typedef void (*pass_step)(const d9_kernel_store store, const int activation, const pass *p, int64_t at,
-                          const float *const *term, int64_t i, int64_t left);
+typedef void (*pass_step)(const d9_kernel_store store, const int activation, const bool recomputes, const pass *p,
+                          int64_t at, const vector_terms *of, int64_t left);
 
-D9_INLINE void run_pass(const d9_kernel_store store, const int activation, pass_step step, int count, const pass *p,
-                        const d9_cpu_run *run, int64_t channels, const float *terms) {
+/* Elements [0, n) of `rows` rows that are `apart` elements apart; at: element 0 of the first of them */
+D9_INLINE void pass_rows(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
+                         const int count, const pass *p, const int rows, int64_t at, int64_t apart,
+                         const row_terms *terms, int64_t n) {
+    for (int64_t i = 0; i < n; i += D9_LANES) {
+        const int64_t left = d9_min(D9_LANES, n - i);
+        const vector_terms of = load_vector_terms(terms, count, i, left);
+        if (left == D9_LANES)
+            D9_UNROLL for (int k = 0; k < rows; k++)
+                step(store, activation, recomputes, p, at + k * apart + i, &of, D9_LANES);
+        else
+            for (int k = 0; k < rows; k++) step(store, activation, recomputes, p, at + k * apart + i, &of, left);
+    }
+}
+
+D9_INLINE void run_pass(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
+                        const int count, const pass *p, const d9_cpu_run *run, int64_t channels, const float *terms) {
     row_terms here;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         const layout w = layout_of(c, channels);
+        const int64_t apart = w.rows * channels;
         load_terms(terms, count, c, channels, &w, &here);
         for (int64_t m = 0; m < run->images; m++)
-            for (int64_t q = 0; q < run->pixels; q += w.rows) {
-                const int64_t n = row_elements(&w, run->pixels - q), at = run->at + m * run->stride + q * channels + c;
-                int64_t i = 0;
-                for (; i + D9_LANES <= n; i += D9_LANES) step(store, activation, p, at + i, here.term, i, D9_LANES);
-                if (i < n) step(store, activation, p, at + i, here.term, i, n - i);
+            for (int64_t q = 0, taken; q < run->pixels; q += taken * w.rows) {
+                const int64_t at = run->at + m * run->stride + q * channels + c;
+                taken = q + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
+                if (taken == D9_ROWS)
+                    pass_rows(store, activation, recomputes, step, count, p, D9_ROWS, at, apart, &here, w.width);
+                else
+                    pass_rows(store, activation, recomputes, step, count, p, 1, at, 0, &here,
+                              row_elements(&w, run->pixels - q));
             }
     }
     if (p->stream) d9_stream_end();
 }
 
-D9_INLINE void run_pass_by_activation(int activation, pass_step step, int count, const pass *p, const d9_cpu_run *run,
-                                      int64_t channels, const float *terms) {
+D9_INLINE void run_pass_by_activation(int activation, pass_step step, const int count, const pass *p,
+                                      const d9_cpu_run *run, int64_t channels, const float *terms) {
     const d9_kernel_store store = p->x.store;
     switch (activation) {
 #define D9_ACTIVATION(id, name, from_output, doc)                                                                      \
     case D9_ACT_##id:                                                                                                  \
-        BY_STORE(run_pass, D9_ACT_##id, step, count, p, run, channels, terms)
+        BY_STORE(run_pass, D9_ACT_##id, false, step, count, p, run, channels, terms)                                   \
+        break;
 #include "kernels/formulas/activations.def"
 #undef D9_ACTIVATION
     default:
-        BY_STORE(run_pass, D9_KERNEL_NO_ACT, step, count, p, run, channels, terms)
+        BY_STORE(run_pass, D9_KERNEL_NO_ACT, false, step, count, p, run, channels, terms)
     }
 }
 
@@ -289,5 +340,10 @@ void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *p
                                        const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
                                        d9_kernel_out dx) {
     const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && can_stream(dx, channels)};
-    run_pass_by_activation(prologue->act.activation, normalise_backward, 4, &p, run, channels, terms);
+    const d9_kernel_store store = x.store;
+    if (prologue->bias) {
+        BY_STORE(run_pass, D9_ACT_RELU, true, normalise_backward, 5, &p, run, channels, terms)
+    } else {
+        run_pass_by_activation(prologue->act.activation, normalise_backward, 5, &p, run, channels, terms);
+    }
 }
