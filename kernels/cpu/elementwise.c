@@ -29,17 +29,6 @@ void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count
     FOR_PIECES(count) cpu->loops->add(a, b, stream, y, begin, piece_end(begin, count));
 }
 
-void d9_cpu_add_rows(const d9_cpu *cpu, d9_kernel_in a, int64_t stride, d9_kernel_in b, int64_t rows, int64_t channels,
-                     d9_kernel_out y) {
-    const int64_t shift = (stride - channels) * d9_kernel_store_bytes(a.store); /* per row, to the place in `a` */
-    const int64_t together = rows_of_piece(channels);
-    D9_CPU_EACH (piece, d9_parts_of(rows, together), cpu->threads)
-        for (int64_t row = piece * together; row < d9_min(rows, (piece + 1) * together); row++) {
-            const d9_kernel_in from = {(const char *)a.data + row * shift, a.store};
-            cpu->loops->add(from, b, false, y, row * channels, (row + 1) * channels);
-        }
-}
-
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y) {
     FOR_PIECES(count) cpu->loops->scale(x, factor, y, begin, piece_end(begin, count));
 }

@@ -57,6 +57,12 @@ typedef struct d9_cpu_prologue {
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
 
+/* Rows that are `stride` elements apart in x, such as some channels of each pixel. */
+typedef struct d9_cpu_rows {
+    d9_kernel_in x;
+    int64_t stride;
+} d9_cpu_rows;
+
 /* `images` images of `pixels` pixels each. The first image begins at element `at`, each following image `stride`
  * elements after the previous one; a negative stride runs backwards. */
 typedef struct d9_cpu_run {
@@ -109,9 +115,6 @@ static inline bool d9_cpu_streams(const d9_cpu *cpu, int64_t bytes) {
 
 void d9_cpu_cast(const d9_cpu *cpu, d9_kernel_in x, int64_t count, d9_kernel_out y);
 void d9_cpu_add(const d9_cpu *cpu, d9_kernel_in a, d9_kernel_in b, int64_t count, d9_kernel_out y);
-/* b and y are (rows, channels); `a` has `stride` elements from one row to the next. */
-void d9_cpu_add_rows(const d9_cpu *cpu, d9_kernel_in a, int64_t stride, d9_kernel_in b, int64_t rows, int64_t channels,
-                     d9_kernel_out y);
 void d9_cpu_scale(const d9_cpu *cpu, d9_kernel_in x, float factor, int64_t count, d9_kernel_out y);
 void d9_cpu_copy(const d9_cpu *cpu, const void *x, int64_t bytes, void *y);
 void d9_cpu_clear(const d9_cpu *cpu, int64_t bytes, void *y);
@@ -132,9 +135,11 @@ void d9_cpu_norm_forward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kerne
 void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in x, const d9_kernel_norm_state *state,
                       const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);
 
+/* summand: added to the rounded dx, pixel by pixel; its first row is that of pixel 0 of image 0. NULL: none. */
 void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients);
+                          const float *scale, void *scratch, const d9_cpu_rows *summand,
+                          const d9_kernel_norm_gradients *gradients);
 
 /* Maxima of windows; positions outside the image are ignored. */
 void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);

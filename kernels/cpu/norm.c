@@ -257,6 +257,7 @@ typedef struct backward {
     d9_kernel_in original_dy;        /* input of `writes` */
     const d9_cpu_prologue *writes;   /* computes dz and writes it; NULL: dz is not written */
     const float *mean, *inv_std, *scale;
+    const d9_cpu_rows *summand;
     d9_kernel_out dx;
 } backward;
 
@@ -308,7 +309,7 @@ static void compute_backward_terms(const job *j, int64_t g, range channels) {
 static void apply_backward(const job *j, int64_t g, const d9_cpu_run *run) {
     const backward *b = j->arguments;
     j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
-                                       j->stream, b->dx);
+                                       b->summand, j->stream, b->dx);
 }
 
 /* Runs after compute_backward_terms, when each group's sums are in its first slice. */
@@ -330,7 +331,8 @@ enum { CHANNELS_TOGETHER = 512 };
 
 void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_in dy,
                           const d9_cpu_prologue *prologue, d9_kernel_in x, const float *mean, const float *inv_std,
-                          const float *scale, void *scratch, const d9_kernel_norm_gradients *gradients) {
+                          const float *scale, void *scratch, const d9_cpu_rows *summand,
+                          const d9_kernel_norm_gradients *gradients) {
     static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_out dz = prologue->dz;
     const backward arguments = {dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
@@ -340,6 +342,7 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                                 mean,
                                 inv_std,
                                 scale,
+                                summand,
                                 gradients->dx};
     const job j = {cpu,
                    norm,

@@ -222,7 +222,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
     const d9_cpu_prologue cpu_none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_gradients wanted = {d9_plain_out(dx), dscale, dbias};
     d9_cpu_norm_backward(&s.cpu, &s.norm, d9_plain_in(dz), &cpu_none, d9_plain_in(s.x), s.mean, s.inv_std, s.scale,
-                         s.cpu_scratch, &wanted);
+                         s.cpu_scratch, NULL, &wanted);
     d9_array g = d9_array_of(how->store, s.count, how->shift, dy),
              t = d9_array_of(how->store, s.count, how->shift, reference);
     d9_array gpu_dscale = d9_array_new(D9_KERNEL_F32, s.channels, 0),

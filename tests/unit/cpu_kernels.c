@@ -251,7 +251,7 @@ static void norm_backward_case(fixture *f, const setting *s, const d9_kernel_nor
           *dbias = fill_nan(f, 7, c_count, D9_KERNEL_F32);
     const d9_cpu_prologue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_gradients gradients = {out(dx), dscale->data, dbias->data};
-    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->data, inv_std->data, scale->data, f->scratch,
+    d9_cpu_norm_backward(&s->cpu, n, in(dy), &none, in(x), mean->data, inv_std->data, scale->data, f->scratch, NULL,
                          &gradients);
     for (int64_t g = 0; g < n->groups; g++)
         for (int64_t c = 0; c < c_count; c++) {
@@ -544,14 +544,14 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     const d9_kernel_norm_gradients a = {out(dx), v + 6 * gc, v + 6 * gc + n.channels};
     const d9_kernel_norm_gradients c = {out(fused_dx), v + 7 * gc, v + 7 * gc + n.channels};
     d9_cpu_act_backward(&s->cpu, in(b), in(y), act, count, out(dz));
-    d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, &a);
-    d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &c);
+    d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &a);
+    d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
     if (act.activation != D9_ACT_RELU) return;
     const d9_cpu_prologue recomputed = {.act = act, .bias = state.bias};
     fill_nan(f, 5, count, s->store);
-    d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, &c);
+    d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
 }
@@ -577,7 +577,7 @@ static void run_norms(fixture *f, const d9_cpu *cpu, const d9_kernel_norm *n, in
     d9_cpu_norm_forward(cpu, n, in(&f->a[0]), &state, &epilogue, f->scratch, (d9_kernel_out){at[0], store});
     const d9_cpu_prologue slope = {.act = act, .reference = {at[0], store}};
     const d9_kernel_norm_gradients gradients = {{at[2], store}, v + 6 * gc, v + 7 * gc};
-    d9_cpu_norm_backward(cpu, n, in(&f->a[1]), &slope, in(&f->a[0]), state.mean, state.inv_std, v, f->scratch,
+    d9_cpu_norm_backward(cpu, n, in(&f->a[1]), &slope, in(&f->a[0]), state.mean, state.inv_std, v, f->scratch, NULL,
                          &gradients);
 }
 

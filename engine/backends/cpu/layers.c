@@ -80,32 +80,6 @@ static d9_status run_slice(d9_context *context, const d9_site *site, int64_t ste
     return D9_OK;
 }
 
-/* The sum of a slice, which nothing else reads, and another array: the gradient of a concatenation's input. */
-static d9_value_id other_summand(const d9_site *site) {
-    const d9_node *add = site->nodes[1];
-    return add->inputs[add->inputs[0] == site->nodes[0]->outputs[0]];
-}
-
-static bool slice_add_match(const d9_site *site) {
-    const d9_value_id part = site->nodes[0]->outputs[0];
-    const d9_node *add = site->nodes[1];
-    return d9_cpu_types_fit(site) && d9_site_internal(site, part) &&
-           (add->inputs[0] == part) != (add->inputs[1] == part);
-}
-
-static d9_status run_slice_add(d9_context *context, const d9_site *site, int64_t step) {
-    const d9_value_id y = site->nodes[1]->outputs[0];
-    const d9_kernel_in x = in(site, 0);
-    const int64_t channels = d9_shape_channels(&d9_site_value(site, y)->shape),
-                  offset = site->nodes[0]->as.slice.offset * d9_kernel_store_bytes(x.store);
-    (void)context, (void)step;
-    d9_cpu_add_rows(d9_cpu_of(site), (d9_kernel_in){(const char *)x.data + offset, x.store},
-                    d9_shape_channels(&d9_site_value(site, input(site, 0))->shape),
-                    d9_cpu_in(site, other_summand(site)), d9_site_count(site, y) / channels, channels,
-                    d9_cpu_out(site, y));
-    return D9_OK;
-}
-
 /* ---- linear layers ---- */
 
 /* Sets *linear, and returns it: the sizes of a linear layer with this weight (O, I) or weight gradient. `y`: the
@@ -204,11 +178,6 @@ const d9_rule d9_cpu_layer_rules[] = {
     D9_PLAIN_RULE(D9_OP_MEAN_POOL_BACKWARD, "mean_pool_backward", d9_cpu_types_fit, run_mean_pool_backward),
     D9_PLAIN_RULE(D9_OP_DROPOUT, "dropout", d9_cpu_types_fit, run_dropout),
     D9_PLAIN_RULE(D9_OP_CONCAT, "concat", d9_cpu_types_fit, run_concat),
-    {.name = "slice+add",
-     .node_count = 2,
-     .ops = {D9_OP_SLICE, D9_OP_ADD},
-     .match = slice_add_match,
-     .run = run_slice_add},
     D9_PLAIN_RULE(D9_OP_SLICE, "slice", d9_cpu_types_fit, run_slice),
     D9_PLAIN_RULE(D9_OP_ADD, "add", d9_cpu_types_fit, run_add),
     {.name = "linear+bias",

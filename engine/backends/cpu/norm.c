@@ -97,18 +97,56 @@ static const float *bias_to_recompute(const d9_site *site) {
     return forward && forward->nodes[0]->op == D9_OP_NORM ? d9_site_data(site, nodes[producer].inputs[2]) : NULL;
 }
 
-static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
+/* Runs the chain of a site; dx: the output, with the summand if there is one. */
+static void run_chain_backward(const d9_site *site, const d9_cpu_rows *summand, d9_value_id dx) {
     const d9_node *norm = d9_chain_norm(site);
     const d9_kernel_norm shape = d9_chain_extent(site);
     d9_kernel_in dy;
     d9_cpu_prologue prologue = prologue_of(site, &dy);
     prologue.bias = bias_to_recompute(site);
-    const d9_kernel_norm_gradients gradients = {
-        d9_cpu_out(site, norm->outputs[0]), d9_site_data(site, norm->outputs[1]), d9_site_data(site, norm->outputs[2])};
-    (void)context, (void)step;
+    const d9_kernel_norm_gradients gradients = {d9_cpu_out(site, dx), d9_site_data(site, norm->outputs[1]),
+                                                d9_site_data(site, norm->outputs[2])};
     d9_cpu_norm_backward(d9_cpu_of(site), &shape, dy, &prologue, d9_cpu_in(site, norm->inputs[1]),
                          d9_site_data(site, norm->inputs[2]), d9_site_data(site, norm->inputs[3]),
-                         d9_site_data(site, norm->inputs[4]), d9_cpu_device_of(site)->scratch, &gradients);
+                         d9_site_data(site, norm->inputs[4]), d9_cpu_device_of(site)->scratch, summand, &gradients);
+}
+
+static d9_status run_norm_backward(d9_context *context, const d9_site *site, int64_t step) {
+    (void)context, (void)step;
+    run_chain_backward(site, NULL, d9_chain_norm(site)->outputs[0]);
+    return D9_OK;
+}
+
+/* ---- backward, with the gradient of a concatenation ----
+ *
+ * A layer of a dense block reads the concatenation that the next one extends: its gradient is that by its norm, plus a
+ * slice of the next concatenation's gradient. */
+
+static d9_site chain_before_slice(const d9_site *site) { return d9_site_part(site, 0, site->node_count - 2); }
+
+static bool norm_slice_add_match(const d9_site *site) {
+    const d9_site chain = chain_before_slice(site);
+    const d9_node *slice = site->nodes[site->node_count - 2], *add = site->nodes[site->node_count - 1];
+    const d9_value_id dx = d9_chain_norm(&chain)->outputs[0], part = slice->outputs[0];
+    return norm_backward_match(&chain) && dx != D9_NONE && d9_site_internal(site, dx) && d9_site_internal(site, part) &&
+           ((add->inputs[0] == dx && add->inputs[1] == part) || (add->inputs[0] == part && add->inputs[1] == dx)) &&
+           d9_cpu_store(site, slice->inputs[0]) == d9_cpu_store(site, dx) &&
+           d9_cpu_store(site, add->outputs[0]) == d9_cpu_store(site, dx);
+}
+
+static d9_status prepare_norm_slice_add(d9_context *context, d9_site *site) {
+    d9_site chain = chain_before_slice(site);
+    return prepare_norm(context, &chain);
+}
+
+static d9_status run_norm_slice_add(d9_context *context, const d9_site *site, int64_t step) {
+    const d9_site chain = chain_before_slice(site);
+    const d9_node *slice = site->nodes[site->node_count - 2], *add = site->nodes[site->node_count - 1];
+    d9_cpu_rows rows = {d9_cpu_in(site, slice->inputs[0]),
+                        d9_shape_channels(&d9_site_value(site, slice->inputs[0])->shape)};
+    rows.x.data = (const char *)rows.x.data + slice->as.slice.offset * d9_kernel_store_bytes(rows.x.store);
+    (void)context, (void)step;
+    run_chain_backward(&chain, &rows, add->outputs[0]);
     return D9_OK;
 }
 
@@ -170,6 +208,8 @@ const d9_rule d9_cpu_norm_rules[] = {
     CHAIN("norm+act", norm, , 2, D9_OP_NORM, D9_OP_ACT),
     CHAIN("norm_eval+act", norm, , 2, D9_OP_NORM_EVAL, D9_OP_ACT),
     CHAIN("add+act_backward+norm_backward", norm, _backward, 3, D9_OP_ADD, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
+    CHAIN("act_backward+norm_backward+slice+add", norm_slice_add, , 4, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD,
+          D9_OP_SLICE, D9_OP_ADD),
     CHAIN("act_backward+norm_backward", norm, _backward, 2, D9_OP_ACT_BACKWARD, D9_OP_NORM_BACKWARD),
     CHAIN("norm", norm, , 1, D9_OP_NORM),
     CHAIN("norm_eval", norm, , 1, D9_OP_NORM_EVAL),

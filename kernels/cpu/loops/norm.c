@@ -236,14 +236,21 @@ typedef struct pass {
     d9_kernel_in x, dy;                 /* dy: backward */
     const d9_kernel_epilogue *epilogue; /* forward */
     const d9_cpu_prologue *prologue;    /* backward */
+    const d9_cpu_rows *summand;         /* backward; NULL: nothing is added to dx */
     d9_kernel_out y;                    /* or dx */
     bool stream;
 } pass;
 
+/* Where a step is: element `at` of x, and `left` lanes from there; `row`: element of the summand */
+typedef struct place {
+    int64_t at, row, left;
+} place;
+
 /* Stores act(norm(x)); an addend is added before or after the activation. In bf16 each intermediate value is rounded as
  * if it had been stored, but for RELU's argument: rounding before or after RELU gives the same. */
 D9_INLINE void normalise(const d9_kernel_store store, const int activation, const bool recomputes, const pass *a,
-                         int64_t at, const vector_terms *of, int64_t left) {
+                         place here, const vector_terms *of) {
+    const int64_t at = here.at, left = here.left;
     const d9_kernel_epilogue *e = a->epilogue;
     const bool before = e->addend.data && e->adds_first, after = e->addend.data && !e->adds_first;
     d9_vector t = norm_of(d9_lanes_load(store, a->x.data, at, left) - of->term[0], of);
@@ -259,47 +266,55 @@ D9_INLINE void normalise(const d9_kernel_store store, const int activation, cons
     if (e->addend.data) d9_lanes_store(store, a->stream, t, left, e->last.data, at);
 }
 
-/* dx = a (dz - b - (x - mean) c); a is also the factor of the forward pass */
+/* dx = a (dz - b - (x - mean) c); a is also the factor of the forward pass. A summand is added to the rounded dx. */
 D9_INLINE void normalise_backward(const d9_kernel_store store, const int activation, const bool recomputes,
-                                  const pass *p, int64_t at, const vector_terms *of, int64_t left) {
+                                  const pass *p, place here, const vector_terms *of) {
+    const int64_t at = here.at, left = here.left;
     const d9_vector d = d9_lanes_load(store, p->x.data, at, left) - of->term[0];
     const d9_vector dz = load_dz(store, activation, recomputes, p->dy, p->prologue, at, d, of, left);
-    d9_lanes_store(store, p->stream, of->term[1] * (dz - of->term[3] - d * of->term[4]), left, p->y.data, at);
+    d9_vector dx = of->term[1] * (dz - of->term[3] - d * of->term[4]);
+    if (p->summand) dx = d9_lanes_round(store, dx) + d9_lanes_load(store, p->summand->x.data, here.row, left);
+    d9_lanes_store(store, p->stream, dx, left, p->y.data, at);
 }
 
 typedef void (*pass_step)(const d9_kernel_store store, const int activation, const bool recomputes, const pass *p,
-                          int64_t at, const vector_terms *of, int64_t left);
+                          place here, const vector_terms *of);
 
-/* Elements [0, n) of `rows` rows that are `apart` elements apart; at: element 0 of the first of them */
+/* Elements [0, n) of `rows` rows; from, apart: the first row, and the distance of the next one */
 D9_INLINE void pass_rows(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
-                         const int count, const pass *p, const int rows, int64_t at, int64_t apart,
+                         const int count, const pass *p, const int rows, place from, place apart,
                          const row_terms *terms, int64_t n) {
     for (int64_t i = 0; i < n; i += D9_LANES) {
         const int64_t left = d9_min(D9_LANES, n - i);
         const vector_terms of = load_vector_terms(terms, count, i, left);
-        if (left == D9_LANES)
-            D9_UNROLL for (int k = 0; k < rows; k++)
-                step(store, activation, recomputes, p, at + k * apart + i, &of, D9_LANES);
-        else
-            for (int k = 0; k < rows; k++) step(store, activation, recomputes, p, at + k * apart + i, &of, left);
+        D9_UNROLL for (int k = 0; k < rows; k++) {
+            const int64_t at = from.at + k * apart.at + i, row = from.row + k * apart.row + i;
+            if (left == D9_LANES)
+                step(store, activation, recomputes, p, (place){at, row, D9_LANES}, &of);
+            else
+                step(store, activation, recomputes, p, (place){at, row, left}, &of);
+        }
     }
 }
 
 D9_INLINE void run_pass(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
                         const int count, const pass *p, const d9_cpu_run *run, int64_t channels, const float *terms) {
     row_terms here;
+    const int64_t gap = p->summand ? p->summand->stride : 0;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
-        const layout w = layout_of(c, channels);
-        const int64_t apart = w.rows * channels;
+        layout w = layout_of(c, channels);
+        if (p->summand) w = (layout){w.channels, 1, w.channels}; /* its pixels are apart */
+        const place apart = {w.rows * channels, gap, 0};
         load_terms(terms, count, c, channels, &w, &here);
         for (int64_t m = 0; m < run->images; m++)
             for (int64_t q = 0, taken; q < run->pixels; q += taken * w.rows) {
-                const int64_t at = run->at + m * run->stride + q * channels + c;
+                const int64_t at = run->at + m * run->stride + q * channels;
+                const place from = {at + c, p->summand ? at / channels * gap + c : 0, 0};
                 taken = q + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
                 if (taken == D9_ROWS)
-                    pass_rows(store, activation, recomputes, step, count, p, D9_ROWS, at, apart, &here, w.width);
+                    pass_rows(store, activation, recomputes, step, count, p, D9_ROWS, from, apart, &here, w.width);
                 else
-                    pass_rows(store, activation, recomputes, step, count, p, 1, at, 0, &here,
+                    pass_rows(store, activation, recomputes, step, count, p, 1, from, apart, &here,
                               row_elements(&w, run->pixels - q));
             }
     }
@@ -337,9 +352,14 @@ void D9_LOOP_NAME(norm_apply)(d9_kernel_in x, const d9_cpu_run *run, int64_t cha
 }
 
 void D9_LOOP_NAME(norm_backward_apply)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
-                                       const d9_cpu_run *run, int64_t channels, const float *terms, bool stream,
-                                       d9_kernel_out dx) {
-    const pass p = {.x = x, .dy = dy, .prologue = prologue, .y = dx, .stream = stream && can_stream(dx, channels)};
+                                       const d9_cpu_run *run, int64_t channels, const float *terms,
+                                       const d9_cpu_rows *summand, bool stream, d9_kernel_out dx) {
+    const pass p = {.x = x,
+                    .dy = dy,
+                    .prologue = prologue,
+                    .summand = summand,
+                    .y = dx,
+                    .stream = stream && can_stream(dx, channels)};
     const d9_kernel_store store = x.store;
     if (prologue->bias) {
         BY_STORE(run_pass, D9_ACT_RELU, true, normalise_backward, 5, &p, run, channels, terms)
