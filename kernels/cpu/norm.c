@@ -252,32 +252,18 @@ void d9_cpu_norm_eval(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kernel_i
 /* ---- backward ---- */
 
 typedef struct backward {
-    d9_kernel_in dy;                 /* read by the loops: dy, or dz if that is written first */
-    const d9_cpu_prologue *prologue; /* applied by the loops; without activation if dz is written first */
-    d9_kernel_in original_dy;        /* input of `writes` */
-    const d9_cpu_prologue *writes;   /* computes dz and writes it; NULL: dz is not written */
+    d9_kernel_in dy, dz;             /* dz: read by the second pass: dy, or dz if the first pass writes it */
+    const d9_cpu_prologue *prologue; /* of the first pass */
+    const d9_cpu_prologue *second;   /* of the second pass: without stages if it reads dz */
     const float *mean, *inv_std, *scale;
     const d9_cpu_rows *summand;
     d9_kernel_out dx;
 } backward;
 
-/* If dz has an array, it is written in parts of about PART elements, each just before it is summed, so that the sums
- * read it from the cache. */
 static void sum_backward(const job *j, int64_t g, const d9_cpu_run *run, double *sums) {
-    enum { PART = 1 << 14 };
     const backward *b = j->arguments;
-    const int64_t channels = j->norm->channels, together = d9_parts_of(PART, channels);
-    const float *terms = group_terms(j->norm, &j->l, g);
-    if (!b->writes) {
-        j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, channels, terms, sums);
-        return;
-    }
-    for (int64_t m = 0; m < run->images; m++)
-        for (int64_t p = 0; p < run->pixels; p += together) {
-            const d9_cpu_run part = {run->at + m * run->stride + p * channels, 0, 1, d9_min(together, run->pixels - p)};
-            d9_cpu_prologue_run(j->cpu, b->writes, b->original_dy, part.at, part.at + part.pixels * channels);
-            j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, &part, channels, terms, sums);
-        }
+    j->cpu->loops->norm_backward_sums(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
+                                      sums);
 }
 
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). The terms
@@ -308,7 +294,7 @@ static void compute_backward_terms(const job *j, int64_t g, range channels) {
 
 static void apply_backward(const job *j, int64_t g, const d9_cpu_run *run) {
     const backward *b = j->arguments;
-    j->cpu->loops->norm_backward_apply(b->dy, b->prologue, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
+    j->cpu->loops->norm_backward_apply(b->dz, b->second, j->x, run, j->norm->channels, group_terms(j->norm, &j->l, g),
                                        b->summand, j->stream, b->dx);
 }
 
@@ -335,14 +321,10 @@ void d9_cpu_norm_backward(const d9_cpu *cpu, const d9_kernel_norm *norm, d9_kern
                           const d9_kernel_norm_gradients *gradients) {
     static const d9_cpu_prologue nothing = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_out dz = prologue->dz;
-    const backward arguments = {dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
-                                dz.data ? &nothing : prologue,
-                                dy,
-                                dz.data ? prologue : NULL,
-                                mean,
-                                inv_std,
-                                scale,
-                                summand,
+    const backward arguments = {dy,           dz.data ? (d9_kernel_in){dz.data, dz.store} : dy,
+                                prologue,     dz.data ? &nothing : prologue,
+                                mean,         inv_std,
+                                scale,        summand,
                                 gradients->dx};
     const job j = {cpu,
                    norm,

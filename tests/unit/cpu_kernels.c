@@ -8,7 +8,7 @@
 #include "kernels/cpu/gemm.h"
 #include "tests/support/kernel_arrays.h"
 
-enum { MANY = 1 << 18, ARRAYS = 8, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
+enum { MANY = 1 << 18, ARRAYS = 10, SCRATCH = 1 << 24 }; /* elements of an array, arrays, bytes */
 
 typedef struct fixture {
     array a[ARRAYS];
@@ -515,6 +515,10 @@ static void check_strips(fixture *f, const setting *s) { /* packs four images si
 
 /* ---- fused with 2 threads equals unfused with 1 or 3 bit for bit ---- */
 
+static d9_kernel_in row_of(const array *rows, int64_t row, int64_t channels) {
+    return (d9_kernel_in){(const char *)rows->data + row * channels * d9_kernel_store_bytes(rows->store), rows->store};
+}
+
 /* Compares fused with unfused kernels: norm -> act -> add, and the gradients of norm -> act. */
 static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     const d9_kernel_norm n = {12, 10, 65, 3};
@@ -526,6 +530,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     float *v = vectors->data;
     const d9_kernel_norm_state state = {v, v + gc, v + 2 * gc, v + 3 * gc, v + 4 * gc, v + 5 * gc, 1e-5, 0.1, 0, 0};
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
+    array *wide = fill_random(f, 8, 2 * count, s->store, s->integers);
     array *y = fill_nan(f, 3, count, s->store), *sum = fill_nan(f, 4, count, s->store);
     d9_cpu_norm_forward(&s->cpu, &n, in(x), &state, &none, f->scratch, out(y));
     d9_cpu_act_forward(&s->cpu, in(y), act, count, out(y));
@@ -548,9 +553,29 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+    fill_nan(f, 5, count, s->store); /* with a summand of which each pixel is followed by another */
+    const d9_cpu_rows every_second = {in(wide), 2 * n.channels};
+    d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &every_second, &c);
+    for (int64_t i = 0; i < n.images * n.pixels; i++)
+        s->cpu.loops->add(
+            row_of(dx, i, n.channels), row_of(wide, 2 * i, n.channels), false,
+            (d9_kernel_out){(char *)dz->data + i * n.channels * d9_kernel_store_bytes(s->store), s->store}, 0,
+            n.channels);
+    assert_memory_equal(fused_dx->data, dz->data, bytes);
+    fill_nan(f, 5, count, s->store); /* with an addition before the activation's gradient, whose result is written */
+    array *fused_dz = fill_nan(f, 6, count, s->store), *more = fill_nan(f, 9, count, s->store);
+    const d9_cpu_prologue addition = {.act = act, .reference = in(y), .addend = in(x), .dz = out(fused_dz)};
+    d9_cpu_add(&s->cpu, in(b), in(x), count, out(more));
+    d9_cpu_act_backward(&s->cpu, in(more), in(y), act, count, out(dz));
+    d9_cpu_norm_backward(&s->cpu, &n, in(dz), &plain, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &a);
+    d9_cpu_norm_backward(&other, &n, in(b), &addition, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
+    assert_memory_equal(fused_dz->data, dz->data, bytes);
+    assert_memory_equal(fused_dx->data, dx->data, bytes);
+    assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
     if (act.activation != D9_ACT_RELU) return;
     const d9_cpu_prologue recomputed = {.act = act, .bias = state.bias};
     fill_nan(f, 5, count, s->store);
+    d9_cpu_norm_backward(&s->cpu, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &a);
     d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));

@@ -69,12 +69,15 @@ D9_INLINE d9_vector relu_slope(const d9_kernel_store store, d9_vector t) {
     return *(const d9_vector *)out;
 }
 
-/* Returns dz for `left` lanes from element `at`: dy, multiplied by the activation's derivative if there is one.
+/* Returns dz for `left` lanes from element `at`: dy, plus the addend and multiplied by the activation's derivative if
+ * the prologue has them.
  * `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because its factor is 0 or 1. */
 D9_INLINE d9_vector load_dz(const d9_kernel_store store, const int activation, const bool recomputes, d9_kernel_in dy,
                             const d9_cpu_prologue *prologue, int64_t at, d9_vector d, const vector_terms *of,
                             int64_t left) {
-    const d9_vector from = d9_lanes_load(store, dy.data, at, left);
+    d9_vector from = d9_lanes_load(store, dy.data, at, left);
+    if (prologue->addend.data)
+        from = d9_lanes_round(store, from + d9_lanes_load(store, prologue->addend.data, at, left));
     if (activation == D9_KERNEL_NO_ACT) return from;
     if (recomputes) return from * relu_slope(store, norm_of(d, of));
     const d9_vector reference = d9_lanes_load(store, prologue->reference.data, at, left);
@@ -111,7 +114,7 @@ static void flush_partial(partial *part, const layout *w, double *sums, int64_t 
 
 typedef struct operands { /* operands of the sums: x, dz or both; load_dz computes dz from dy */
     d9_kernel_in x, dy;
-    const d9_cpu_prologue *prologue;
+    d9_cpu_prologue prologue;
 } operands;
 enum summand { OF_X, OF_DZ_AND_X, OF_DZ };
 
@@ -134,11 +137,15 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
         d9_vector d = {0}, e;
         if (prefetches && what != OF_DZ) prefetch(store, of->x, here + count * step);
         if (prefetches && what != OF_X) prefetch(store, of->dy, here + count * step);
+        if (prefetches && what == OF_DZ_AND_X && of->prologue.addend.data)
+            prefetch(store, of->prologue.addend, here + count * step);
         if (prefetches && activation != D9_KERNEL_NO_ACT && !recomputes)
-            prefetch(store, of->prologue->reference, here + count * step);
+            prefetch(store, of->prologue.reference, here + count * step);
         if (what != OF_DZ) d = d9_lanes_load(store, of->x.data, here, left) - of_row.term[0];
         e = d;
-        if (what != OF_X) e = load_dz(store, activation, recomputes, of->dy, of->prologue, here, d, &of_row, left);
+        if (what != OF_X) e = load_dz(store, activation, recomputes, of->dy, &of->prologue, here, d, &of_row, left);
+        if (what == OF_DZ_AND_X && of->prologue.dz.data)
+            d9_lanes_store(store, false, e, left, of->prologue.dz.data, here);
         first += e;
         if (what != OF_DZ) second += e * d;
     }
@@ -203,7 +210,7 @@ void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t chan
 
 void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
                                       const d9_cpu_run *run, int64_t channels, const float *terms, double *sums) {
-    const operands of = {x, dy, prologue};
+    const operands of = {x, dy, *prologue};
     const d9_kernel_store store = x.store;
     if (prologue->bias) {
         BY_STORE(add_run, D9_ACT_RELU, true, OF_DZ_AND_X, &of, run, channels, 0, channels, terms, sums)
