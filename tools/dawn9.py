@@ -110,7 +110,7 @@ class _TrainOptions(c.Structure):
     _fields_ = [("folder", c.c_char_p), ("resume", c.c_int), ("overwrite", c.c_int), ("progress", _CALLBACK), ("user", c.c_void_p)]
 
 
-with _passive():
+with _waiting_briefly():
     _lib = _open_library()
 _lib.dawn9_open.argtypes = [c.POINTER(c.c_void_p)]
 _lib.dawn9_on_warning.argtypes, _lib.dawn9_on_warning.restype = [c.c_void_p, _WARNING, c.c_void_p], None

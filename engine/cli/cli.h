@@ -153,11 +153,11 @@ D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
 double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */
 
-/* Makes OpenMP threads that wait spin for a fraction of a millisecond and then sleep, unless the user chose a policy. By
- * default they spin much longer, and take cores from other processes and from the thread that they wait for; waking a
- * thread that sleeps costs some 50 microseconds on a virtual machine, several times per operation. OpenMP reads its
- * policy before main, so this restarts the program, in the same process, with GOMP_SPINCOUNT=10000 for GCC's OpenMP and
- * OMP_WAIT_POLICY=passive, with which Clang's never spins. Returns if that is unnecessary or impossible. */
+/* Makes OpenMP threads that wait spin for a fraction of a millisecond and then sleep, unless the user chose a policy.
+ * By default they spin much longer, and take cores from other processes and from the thread that they wait for. If they
+ * slept at once, waking them would take longer than many operations. OpenMP reads its policy before main, so this
+ * restarts the program, in the same process, with GOMP_SPINCOUNT=10000 for GCC's OpenMP and OMP_WAIT_POLICY=passive,
+ * with which Clang's never spins. Returns if that is unnecessary or impossible. */
 void d9_this_process_wait_briefly(char *const *words);
 
 extern const d9_command d9_command_train, d9_command_eval, d9_command_predict, d9_command_generate, d9_command_export,

@@ -13,7 +13,8 @@ typedef struct d9_cpu_statistics {
 } d9_cpu_statistics;
 
 /* Stores mean and inv_std of n values at index `at` of (G, C), updates the running statistics, and returns mean and
- * inv_std as stored, so that both passes compute with the same values. `spread` is the biased variance; if rounding made it negative, it counts as 0. */
+ * inv_std as stored, so that both passes compute with the same values. `spread` is the biased variance; if rounding
+ * made it negative, it counts as 0. */
 static inline d9_cpu_statistics d9_cpu_statistics_store(const d9_kernel_norm_state *state, int64_t at, double mean,
                                                         double spread, double n) {
     const double variance = spread < 0 ? 0 : spread, inv_std = d9_norm_inv_std_double(variance, state->epsilon);

@@ -377,6 +377,7 @@ needs_mpi() {
     [ -e "$(dirname "$dawn9")/dawn9-mpi.so" ] || skips mpi "this build has no MPI"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+    export OMPI_MCA_orte_tmpdir_base="$scratch" # an mpirun that ends removes a folder that others may be about to use
     export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS-}" # MPI leaks memory
 }
 
