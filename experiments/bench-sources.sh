@@ -2,15 +2,16 @@
 # Which is fastest on this processor: our convolutions, oneDNN's or PyTorch? Times a training step of dawn94 at batch
 # 512 on synthetic images, in turn, so that other programs affect all equally.
 #
-# usage: experiments/bench-sources.sh OUT [ROUNDS]    a folder for the records; 3 rounds of 5 to 10 minutes
+# usage: experiments/bench-sources.sh OUT [ROUNDS]    OUT: folder for the records; ROUNDS: 3, each 5 to 10 minutes
 #
 # Each round times `cpu`, `onednn` and `cpu` without oneDNN's module in f32, and in bf16 if the processor has bf16
 # instructions, the start of a run, and PyTorch in f32 in both layouts. With AVX-512 it also times `cpu`,
 # `onednn` and PyTorch in f32 restricted to AVX2, which shows roughly how they compare on processors without AVX-512.
-# Environment: ONLY (all: the names of the measurements to make, without number and .json, separated by spaces).
+# Environment: ONLY (names of the measurements to make, without number and .json, separated by spaces; default: all),
+# DAWN9 (build/dawn9), QUIET (a command that runs each measurement).
 # Needs build/ and Debian's python3-torch and libopenblas0-openmp.
 set -eu
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
 out=$1 rounds=${2-3}

@@ -94,7 +94,7 @@ begins_to_train() {
     grep -Eq 'interrupted before step ([2-9]|[1-9][0-9])' "$folder/reproduce.log"
 }
 
-# Makes a new Debian 13 with a clone.
+# Installs a new Debian 13 at $root, with a clone of this repository in its /root/dawn9.
 clone_in_trixie() { # COMPONENTS
     bootstrap trixie --include=ca-certificates --components="$1"
     cp /etc/resolv.conf "$root/etc/"

@@ -8,7 +8,7 @@
 /* OUT/live.html: curves, speed and time left of a run, in a page that reloads itself every few seconds. The file is
  * replaced by renaming, so that a browser never loads a partial page. */
 typedef struct d9_live_page {
-    d9_context context; /* own copy: failing to write the page is only a warning */
+    d9_context context; /* a copy of the run's context, so that a failure to write the page does not fail the run */
     d9_arena arena;
     const char *path; /* NULL: no page */
     const d9_config *config;

@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-/* ---- the GPUs of --devices, which are opened before anything is written ---- */
+/* ---- the GPUs of --devices, which are tried before anything is written ---- */
 
-/* D9_USAGE if an arm has a backend that uses no GPU. */
+/* Returns D9_USAGE if an arm has a backend that uses no GPU. */
 static d9_status check_backends(d9_context *context, const d9_experiment *experiment) {
     for (int i = 0; i < experiment->arm_count; i++) {
         const char *backend = experiment->arms[i].config->backend;
@@ -23,7 +23,8 @@ static d9_status check_backends(d9_context *context, const d9_experiment *experi
     return D9_OK;
 }
 
-/* Selects the worker's GPU, and opens it. Fails if there is none of this name, or if it cannot be opened. */
+/* Selects the worker's GPU, opens it and closes it again. Fails if there is none of this name, or if it cannot be
+ * opened. */
 static d9_status open_gpu(d9_context *context, const char *name) {
     d9_device_info info;
     d9_status status = d9_gpu_choose(context, name);
@@ -34,7 +35,7 @@ static d9_status open_gpu(d9_context *context, const char *name) {
     return d9_fail(context, status, "--devices: GPU %s: %s", name, why.message);
 }
 
-/* Opens a worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. */
+/* Tries a worker's GPU in a process of its own, because a forked process cannot use CUDA after its parent did. */
 static d9_status check_gpu(d9_context *context, const char *name) {
     const d9_system *system = context->system;
     char message[sizeof context->message] = "";

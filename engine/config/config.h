@@ -3,8 +3,9 @@
  * YAML is read strictly (libyaml): an unknown key, a duplicate key, a wrong type or a value out of range is D9_USAGE
  * with "FILE:LINE:COLUMN: ...", the legal values or a similar known key. `base: FILE` (relative to the file that
  * contains it) is loaded first, and the file is merged over it: maps by key, everything else is replaced. `tricks: {x:
- * off}` removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options. `title` and
- * `published` describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
+ * off}` removes an inherited trick, `on` means `{}`; another model.name drops the inherited model options; shape, knots
+ * or values of a schedule drop its inherited keys that do not fit them (d9_schedule_drop_keys). `title` and `published`
+ * describe one file and are not inherited. A file that inherits itself is rejected with the chain of files.
  *
  * Loading also reads the file that `train.from` names, except published weights, for its SHA-256. */
 #pragma once
@@ -102,12 +103,13 @@ typedef struct d9_config {
         int momentum_form; /* d9_momentum_form */
         bool decoupled, image_gradient;
         d9_schedule lr;
-        /* Initial weights: a file, the name of published weights, or in a record "sha256:" and 64 digits; NULL: none */
+        /* Initial weights: a file, the folder of a run, the name of published weights, or in a record "sha256:" and 64
+         * digits; NULL: none */
         const char *from;
         const char *from_sha256; /* "sha256:" and 64 digits, which records contain instead of the path; NULL: none */
     } train;
     struct {
-        double scores[D9_MEASURE_COUNT]; /* by index of d9_measure_at; d9_config_published reads that of `measure` */
+        double scores[D9_MEASURE_COUNT]; /* index: d9_measure_index */
         double seconds, epochs;
         const char *hardware, *source;
     } published; /* NaN and NULL: not given */
@@ -146,10 +148,10 @@ void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for
  * each trick that is on, and for folder, text and labelled "data.split: 2" (or 3), the version of the rule that draws
- * the test part; sorted by key. A default must never change: hashes would change with it. The seed and some options
- * (is_hashed in hash.c) have no line, so all runs of an arm have the same hash. eval.every has a line only with
- * train.plateau, eval.tta only with several views and train.plateau or eval.patience: the parameters depend on it then.
- * Out of memory: "". */
+ * test and validation samples; sorted by key. A default must never change: hashes would change with it. The seed and
+ * some options (is_hashed in hash.c) have no line, so all runs of an arm have the same hash. eval.every has a line only
+ * with train.plateau; eval.tta only if it is `last`, a trick adds views, and train.plateau or eval.patience is set: the
+ * parameters depend on it then. Out of memory: "". */
 void d9_config_hash(d9_context *context, const d9_config *config, char hex[65]);
 
 /* Describes the first difference between the settings that are hashed: "train.epochs is 3, here 4", "it has

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key and its value: of an option, "train.epochs" and "3"; of a trick that is on, "tricks.ema" and "on"; or the rule
- * that draws the test part, "data.split" and "2". The value is "" if it is absent. */
+/* A key and its value: of an option, "train.epochs" and "3"; of a trick that is on, "tricks.ema" and "on"; or the
+ * version of the rule that draws test and validation samples, "data.split" and "2". An absent value is "". */
 typedef struct setting {
     const char *key, *value;
     bool is_default;

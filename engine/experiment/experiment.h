@@ -139,7 +139,7 @@ const char *d9_run_kind_name(d9_run_kind kind);
 
 typedef struct d9_run_state {
     d9_run_kind kind;
-    const d9_measure *measure;              /* the measure of the score, by the configuration */
+    const d9_measure *measure;              /* measure of the scores: the one of the arm's configuration */
     double score, score_tta, train_seconds; /* if done; otherwise NAN */
     double process_seconds, teraflop;       /* if done and recorded, otherwise NAN. process_seconds: of a resumed run,
                                                of all its processes. teraflop: of training and one evaluation */

@@ -62,7 +62,7 @@ typedef struct d9_result {
     const double *by_label;
     const int64_t *label_images;
     int64_t classes, channels;
-    double mean[4], std[4]; /* normalisation of each channel, in 0..255 */
+    double mean[4], std[4]; /* normalisation of each channel, in byte units: x = (byte - mean) / std */
 } d9_result;
 
 typedef struct d9_record { /* an open run folder */

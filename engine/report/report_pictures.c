@@ -96,6 +96,7 @@ static int find_mistakes(const d9_run_predictions *read, int64_t mistakes[MISTAK
     return count;
 }
 
+/* Writes report/mistakes.png: the images of the mistakes, COLUMNS in a row. */
 static d9_status write_sheet(d9_context *context, const d9_report *report, const d9_dataset *dataset,
                              const int64_t *mistakes, int count) {
     d9_status status = D9_OK;

@@ -276,7 +276,8 @@ d9_status d9_session_load(d9_session *session) {
     d9_context *context = session->context;
     d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;
     if (!load) return D9_OK;
-    D9_TRY(d9_session_begin_epoch(session, 0)); /* on a device that computes the order itself, loads the code for it */
+    /* beginning an epoch loads the code that computes its order, on a device that computes it */
+    D9_TRY(d9_session_begin_epoch(session, 0));
     if (session->train_plan) D9_TRY(load(context, session->train_plan));
     for (int p = 0; p < session->program.phase_count; p++)
         if (session->phase_plan[p]) D9_TRY(load(context, session->phase_plan[p]));

@@ -10,7 +10,9 @@
  *                   {"prep.conv.weight": "stem.conv.weight"}
  *   dawn9.patches   optional JSON object, in a file with statistics of image patches: {"images": 2000, "size": 3,
  *                   "covariance": TENSOR, "eigenvalues": TENSOR}, of the first `images` training images of the
- *                   configuration's dataset */
+ *                   configuration's dataset
+ *
+ * An augmentation case (`augmentation` below) has no initial weights; `case` and labels are optional in it. */
 #pragma once
 
 #include "exchange/description.h"

@@ -10,7 +10,7 @@
 #   repeat    one seed twice with one plan: equal parameters, products of
 #             matrices (muon) included                                         OUT/repeat-*.json
 #   curve     one seed of dawn94, beside tests/golden/dawn94_curve.tsv         OUT/curve/
-#   bench     step, ops (each norm in one pass and in two), pipeline, cold     OUT/bench-*.json
+#   bench     step, ops (convolution and norm algorithms), pipeline, cold      OUT/bench-*.json
 #             with clocks, power and memory during the runs                    OUT/clocks.csv
 #             step 1 of the ladder in f32, tuned anew                          OUT/bench-step-ladder-f32.json
 #   profile   the norms and the first layer under Nsight Compute               OUT/ncu.txt

@@ -10,7 +10,7 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-/* Labels of a sample and of its partner in mixup or CutMix. */
+/* Labels of a sample and of its partner in mixup or CutMix; a partner without a label has the sample's. */
 struct pair {
     int32_t label, other;
 };
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
-        __syncwarp(); /* dlogits may be the logits: every lane reads the label's logit before a lane overwrites it */
+        __syncwarp(); /* dlogits may be the logits: every lane reads both labels' logits before a lane overwrites any */
         const double counted = scale * weight_of(s, weights, of);
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
             const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);

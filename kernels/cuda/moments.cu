@@ -4,7 +4,7 @@
 
 enum {
     SUMS_TILE = 128, /* pixels of a tile of the moments, 16 for each warp */
-    SUMS_RUN = 512,  /* pixels summed in f32, 64 for each thread */
+    SUMS_RUN = 512,  /* pixels summed in f32, 64 by each warp, before the warps' sums are added in double */
     SUMS_STRIDE = SUMS_TILE + 4,
     APPLY_TILE = 128,
     APPLY_SPAN = 512, /* pixels of a block */

@@ -5,8 +5,7 @@
  * products include plain sums. The rows form 7 sets of 4 rows: row i is number i / 7 of set i % 7. A lane sums the
  * 4 x 4 products of a pair of sets; by symmetry 28 of the 49 pairs are enough. Lanes read neighbouring rows.
  *
- * Sums are f32 over at most 64 pixels of one thread (on tensor cores, 128 of one warp), and double from there on, in
- * fixed order. */
+ * A warp sums at most 64 pixels (on tensor cores 128) in f32. These sums are added in double, in fixed order. */
 #pragma once
 
 #include "kernels/cuda/norm.h"
@@ -165,8 +164,9 @@ D9_DEVICE int d9_moments_term_at(int row, int o) { return row * D9_MOMENTS_CHUNK
 int d9_moments_apply_half(d9_cuda_stream stream, const d9_cuda_moments &s, int64_t groups, d9_kernel_in x,
                           const float *terms, d9_kernel_act act, d9_kernel_out y);
 
-/* Writes the partial sums of a backward pass to `parts` (moments_half.cu). dy and y have the half-precision type of x
- * and are aligned to 16 bytes, and the number of outputs is a multiple of eight. */
+/* Writes partial sums of the products of patches and gradients before the activation to `parts` (G, slices, chunks,
+ * TERMS) (moments_half.cu). dy and y have the half-precision type of x and are aligned to 16 bytes, and the number of
+ * outputs is a multiple of eight. */
 int d9_moments_backward_half(d9_cuda_stream stream, const d9_cuda_moments &s, d9_kernel_in x,
                              const d9_moments_gradient &b, double *parts);
 

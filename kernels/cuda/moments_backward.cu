@@ -5,7 +5,7 @@
 
 enum {
     TILE = 64, /* pixels of a tile, 16 for each of PARTS parts */
-    RUN = 256, /* pixels summed in f32, 64 for each thread */
+    RUN = 256, /* pixels summed in f32, 64 for each part, before the parts' sums are added in double */
     STRIDE = TILE + 4,
     PARTS = 4,
     SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* sums of each thread */
@@ -49,7 +49,7 @@ D9_DEVICE void write_slopes(const d9_cuda_moments &s, const d9_moments_gradient 
 }
 
 /* The sums of one thread: products of four outputs, from `column` on in the order of write_slopes, with the patches'
- * elements first, first + 4, ..., over quarter `part` of the pixels. */
+ * elements first, first + 4, ..., over quarter `part` of a tile's pixels. */
 struct thread_part {
     int column, first, part;
 };

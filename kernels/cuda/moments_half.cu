@@ -16,7 +16,7 @@ enum {
     STEP = 16,                      /* pixels of one d9_mma */
     HALF = D9_MOMENTS_CHUNK / 2,    /* outputs of a warp */
     LINES = D9_BLOCK / D9_WARP / 2, /* pairs of warps, which divide the pixels among them */
-    RUN = 128 * LINES,              /* pixels summed in f32, 128 for each warp */
+    RUN = 128 * LINES,              /* pixels summed in f32, 128 for each pair of warps */
     STRIDE = D9_MOMENTS_CHUNK + 4,
     SUMS = D9_MOMENTS_TERMS / D9_BLOCK, /* sums of each thread */
     NO_LINE = 1 << 29                   /* outside of every image */
@@ -49,7 +49,8 @@ enum { EXPONENT_BIAS = 127, TOP_EXPONENT = 13 }; /* TOP_EXPONENT: of the largest
 D9_DEVICE int output_of(int j, int column) { return j / 4 * 32 + column / 2 * 8 + j % 4 * 2 + column % 2; }
 
 /* Returns the exponent e with which the largest magnitude of the thread block's weights times 2^e is in [2^13, 2^14);
- * 126 if the weights are too small for that or 0. All threads of the block must call it. */
+ * 126 if the weights are too small for that or 0, -114 if one is infinite or NaN. All threads of the block must call
+ * it. */
 D9_DEVICE int exponent_of(const float w[8]) {
     D9_SHARED(int, most, D9_BLOCK / D9_WARP);
     int largest = 0; /* largest magnitude as bits: without their sign bit, floats are ordered like their bits */

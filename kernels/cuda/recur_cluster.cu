@@ -7,8 +7,9 @@
  * step a warp multiplies its part with a vector in shared memory: the state h, or backward the gradients of the gates.
  * The lanes' sums are added so that each lane gets one unit and sample; two to eight lanes get the same pair. Each of
  * them computes the cell, and together they write the result into a vector of every block. A block has two vectors and
- * reads one while the other is written, so a step has one barrier of the cluster. Between its arrival at the barrier
- * and the wait, a thread stores and loads values that no other thread uses. */
+ * reads one while the other is written, so a step has one barrier of the cluster, the last step none. Between its
+ * arrival at the barrier and the wait, a thread stores the step's results and loads the next step's inputs; no thread
+ * loads there what another one stores. */
 #include "kernels/cuda/recur_cluster.h"
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/vector.h" /* sets D9_REAL to float */
@@ -20,7 +21,7 @@ enum { UNITS = 4, /* of a warp */ MOST_OWN = D9_BLOCK / D9_WARP * UNITS /* of a 
 struct lane_place {
     int lane, copy, copies; /* copies: number of lanes with this unit and sample; copy: index among them */
     int first, unit, local; /* the warp's first unit; the lane's unit; its sample, in the cluster */
-    int64_t sample;
+    int64_t sample;         /* its sample, in the batch */
     bool works, first_copy; /* the unit and the sample exist; they exist and this is the first of the copies */
 };
 
@@ -67,7 +68,7 @@ D9_DEVICE void clear_vectors(float *vectors, int count) {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += D9_BLOCK) vectors[i] = 0;
 }
 
-/* Multiplies the warp's rows with vectors (S, depth); returns the product for the lane's unit and sample. */
+/* Multiplies the warp's part of U with vectors (S, depth); returns the product for the lane's unit and sample. */
 template <int S, int N>
 D9_DEVICE float multiply(const float (&w)[UNITS][N], const float *vectors, int depth, int lane) {
     float sum[UNITS * S] = {};

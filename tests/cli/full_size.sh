@@ -1,5 +1,5 @@
-# experiments/full-size.sh with a stub of dawn9 that trains at once: order of the runs, resumption, priority, --hours,
-# and packed records.
+# experiments/full-size.sh with a stub of dawn9 that trains at once: order of the runs, resumption, priority, --status,
+# --hours, and packed records.
 . "$(dirname "$0")/lib.sh"
 mkdir -p tree/experiments/results tree/runs/full-size/program/build
 cp "$source/experiments/full-size.sh" "$source/experiments/keep.sh" tree/experiments/
@@ -107,7 +107,7 @@ for words in '--hours 1.2.3' '--hours ' '--hours .' '--hours x' '--hours -1' --h
 done
 trained ''
 
-# ---- a run that fails before it makes a folder: its status, and a row in the table of sittings ----
+# ---- a run that fails before it makes a folder: its status, and its row in sittings.tsv (a row for each start) ----
 : >"$STUB/broken"
 observe sh $script
 [ $status = 6 ] || fail "status $status, 6 expected"

@@ -224,9 +224,9 @@ localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
 prints '^all well$' env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
 
-# OpenMP's threads soon sleep while they wait, also where NumPy loads OpenMP, unless the caller has chosen; os.environ stays
-# as it was
-waits() { # TURNS-BEFORE-SLEEP [NAME=VALUE]
+# A waiting thread of OpenMP spins for 10000 turns and then sleeps, also where NumPy loads OpenMP; a choice of the
+# caller is kept. os.environ stays as it was.
+spins_for() { # TURNS [NAME=VALUE]: checks the turns after importing dawn9 with this environment variable
     observe env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
 import os, sys
 sys.dont_write_bytecode = True
@@ -236,8 +236,8 @@ import dawn9
 assert os.environ == before' "$source"
     { [ $status = 0 ] && grep -Eq "GOMP_SPINCOUNT *= *'$1'" "$err"; } || fail "status $status, not $1 turns with '${2-}'"
 }
-waits 10000
-waits 30000000000 OMP_WAIT_POLICY=active
+spins_for 10000
+spins_for 30000000000 OMP_WAIT_POLICY=active
 observe env DAWN9_LIBRARY=/none/libdawn9.so "$python" use.py "$source"
 { [ $status = 1 ] && grep -q '^ImportError: DAWN9_LIBRARY: /none/libdawn9.so: ' "$err"; } || fail "another library than DAWN9_LIBRARY: status $status"
 verdict

@@ -79,7 +79,7 @@ for name, numbers in model.items():
     assert counts == h["bucket"], name
 PYTHON
 
-# ---- interrupted and resumed: a second file from the right step ----
+# ---- interrupted and resumed: a second event file, which continues after the last epoch of the first ----
 sed 's/epochs: 2/epochs: 30/' tiny.yaml >long.yaml
 ends 130 'interrupted before step' \
     signalled INT half/events.jsonl "$dawn9" train long.yaml --out half --tensorboard logs/half --quiet

@@ -1,4 +1,5 @@
-# dawn9 train and eval: the record, the five closing lines, seeds, resuming, and runs that must not start or finish.
+# dawn9 train and eval: the record, the five closing lines, plans, several seeds, interrupts and resuming, the live
+# page, keep: best, early stopping, --find-lr, and runs that must not start or finish.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 { tiny; echo 'published: {accuracy: 94.1, seconds: 26, epochs: 10, hardware: V100, source: "a notebook"}'; } >known.yaml
@@ -24,7 +25,7 @@ record run 'd["seed"] == 1 and d["backend"] == "reference" and d["threads"] == 1
 json run/submission.json 'd["framework"] == "dawn9" and d["model"] == "resnet9"'
 cat run/*.json run/*.jsonl run/*.yaml run/*.tsv | grep -qwF "$(uname -n)" && fail "the record names the machine"
 
-# ---- gradient accumulation, an update every two of four batches; a run that was not stopped early does not say so ----
+# ---- gradient accumulation: two updates in four batches; a complete run prints no line "ended" ----
 accepts "$dawn9" train tiny.yaml --set train.accumulate=2 --set train.epochs=1 --lr 0.1 --out accumulated
 says '4 steps of 32 images, .* an update every 2 steps,'
 hides '^ended'

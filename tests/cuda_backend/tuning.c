@@ -78,7 +78,7 @@ TEST(choices_are_remembered) {
     plan_without_one_pass_norms("bf16", "auto", &w); /* another type is timed separately */
     assert_int_equal(fake->counts.listed, asked);
     plan_without_one_pass_norms("f32", "auto", &w);
-    plan_without_one_pass_norms("tf32", "auto", &w); /* separately too: tf32 may round factors */
+    plan_without_one_pass_norms("tf32", "auto", &w); /* timed separately from f32: its operands may be rounded */
     assert_int_equal(fake->counts.listed, asked);
     plan_without_one_pass_norms("fp16", "on", &w); /* timed again, once per shape */
     assert_int_equal(fake->counts.listed, asked);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block of runs */
+static const int64_t counts[] = {1, 7, 8, 65, 2051}; /* the last: more than a block computes, 256 runs of 8 */
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 /* A loop over every combination of count, storage type and shift. */

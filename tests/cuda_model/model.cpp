@@ -188,7 +188,7 @@ bool take_next(fiber *on) {
     return true;
 }
 
-/* Starts or continues the next thread of the current warp that can run. Returns its fiber; NULL: there is none. */
+/* Makes the next thread of the current warp that can run the running thread. Returns its fiber; NULL: there is none. */
 fiber *next_fiber() {
     cluster &c = *m.in;
     if (c.begun < c.warp_end) {
@@ -206,7 +206,8 @@ fiber *next_fiber() {
     return nullptr;
 }
 
-/* Called on a stack that continues. */
+/* Called on a fiber's stack right after the change to it; records the scheduler's stack if the scheduler ran before.
+ * fake: kept when this stack was left; NULL: a new stack. */
 void arrive(void *fake) {
     const void *bottom = nullptr;
     size_t bytes = 0;
@@ -263,7 +264,7 @@ void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
     m.error = error;
 }
 
-/* ---- waiting threads: the functions return true if some can continue ---- */
+/* ---- waiting threads: the functions open_... return true if they let some continue ---- */
 
 /* Opens the barrier at which threads [begin, end) of a block or cluster wait, if all have reached it. */
 bool open_barrier(wait kind, size_t begin, size_t end) {
@@ -322,7 +323,7 @@ void exchange(thread_state *warp, unsigned mask) {
     }
 }
 
-bool open_warp(size_t begin) { /* completes the warp's exchange, if all lanes of its mask have arrived */
+bool open_warp(size_t begin) { /* completes an exchange of the warp if all lanes of its mask have arrived */
     const size_t lanes = lanes_from(begin, m.in->threads.size());
     thread_state *warp = &m.in->threads[begin], *first = nullptr;
     for (size_t lane = 0; lane < lanes && !first; lane++)
@@ -343,7 +344,8 @@ bool open_warp(size_t begin) { /* completes the warp's exchange, if all lanes of
 
 /* ---- clusters; most consist of one block ---- */
 
-/* turn 0, 3 ...: ascending; 1, 4 ...: descending; 2, 5 ...: warps shuffled, and lanes within each. */
+/* Sets the order of a cluster's threads: ascending in turns 0, 3, ..., descending in turns 1, 4, ...; in turns 2, 5,
+ * ... the warps are shuffled, and the lanes within each. */
 void set_order(std::vector<int> *order, size_t threads, unsigned turn) {
     std::vector<int> warps((threads + 31) / 32);
     for (size_t w = 0; w < warps.size(); w++) warps[w] = static_cast<int>(turn % 3 == 1 ? warps.size() - 1 - w : w);

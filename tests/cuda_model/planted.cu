@@ -7,7 +7,8 @@ __global__ void planted_kernel(const float *x, float4 *y) {
     if (threadIdx.x < 32) y[threadIdx.x] = *reinterpret_cast<const float4 *>(mine);
 }
 
-// Loops in which every iteration waits for a single load, and loops that have several in flight.
+// In chain_kernel, one_kernel and fold_kernel every iteration of a loop waits for its only load; two_kernel and
+// grid_kernel have no loop that counts as serial. one_kernel and two_kernel are named after their loads in flight.
 __global__ void chain_kernel(const int *next, int count, int *last) { // each address is the result of the load before
     int at = threadIdx.x;
 #pragma unroll 1
@@ -35,7 +36,7 @@ __global__ void two_kernel(const float *x, const float *y, int count, float *dot
     for (int i = 0; i < count; i++) sum += x[i * count];
     dot[threadIdx.x] = sum;
 }
-__global__ void grid_kernel(const float *x, int count, float *y) { // a loop over the threads of the grid
+__global__ void grid_kernel(const float *x, int count, float *y) { // a loop over all threads of the grid
 #pragma unroll 1
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
 }

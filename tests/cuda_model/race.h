@@ -34,18 +34,19 @@ struct d9_race_thread {
     d9_race_known met;              /* those learned by atomics since then; they join `known` at the next fence */
 };
 
-void d9_race_launch(size_t cluster_threads, size_t clusters); /* a launch begins */
-/* Fills *cluster with the threads of the cluster of that index; without the check it stays empty. */
+void d9_race_launch(size_t cluster_threads, size_t clusters); /* begins a launch of clusters of that many threads */
+/* Makes *cluster the `threads` threads of cluster number `index`; empty if the race check is off. */
 void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads);
-/* The thread now runs, with its local variables on that stack; NULL: no thread. */
+/* From now on `thread` runs, with its local variables on the stack of `bytes` at `stack`. NULL: no thread runs. */
 void d9_race_run(d9_race_thread *thread, const void *stack, size_t bytes);
-/* The threads of [begin, end) whose lane has a bit in `lanes` have reached a barrier. */
+/* The threads of [begin, end) whose lane has a bit in `lanes` have all reached a barrier or __syncwarp. Does nothing if
+ * `cluster` is empty. */
 void d9_race_meet(std::vector<d9_race_thread> &cluster, size_t begin, size_t end, uint32_t lanes);
 /* Threads [begin, end) of a block have ended, and its shared memory is freed. */
 void d9_race_free(std::vector<d9_race_thread> &cluster, size_t begin, size_t end, const void *memory, size_t bytes);
 void d9_race_forget(const void *memory, size_t bytes); /* forgets accesses, because memory is reused */
-void d9_race_fence();
-void d9_race_atomic(const void *at, size_t bytes); /* a relaxed read-modify-write of the running thread */
+void d9_race_fence();                                  /* a fence of the running thread */
+void d9_race_atomic(const void *at, size_t bytes);     /* a relaxed read-modify-write of the running thread */
 
 void d9_race_found(const std::string &what);                  /* fails the launch */
 std::string d9_race_thread_at(size_t cluster, size_t thread); /* names a thread and its block */

@@ -1,5 +1,6 @@
-/* Formulas of augmentation: draws have the right distributions; crop boxes, the operations of TrivialAugment
- * (change.h), mixup and cutmix follow their definitions. */
+/* Formulas of augmentation: draws, those of mixup and CutMix included, have the right distributions; reflection, crops,
+ * resizing, jitter and mirrors follow their definitions. Of TrivialAugment's changes (kernels/formulas/change.h)
+ * rotations do, and every change of strength 0 changes nothing, except that SOLARIZE inverts 255. */
 #include "step/augment.h"
 #include "tests/support/test.h"
 

@@ -9,8 +9,8 @@
 static const char vgg[] = "name: vgg, channels: [4, 6], hidden: 8, dropout: [0, 0, 0]",
                   resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]";
 
-/* 2.5 epochs of 46 images. An epoch has three updates of 12 images, which leave out ten images; the run has eight
- * updates. */
+/* 2.5 epochs of 46 images. With updates of 12 images (`settings`) an epoch has three updates, which leave out ten
+ * images, and the run has eight. */
 static d9_config *configure(const char *backend, const char *precision, const char *model, const char *settings,
                             const char *tricks) {
     return program_yaml("data: {dataset: synthetic, synthetic_train: 46, synthetic_test: 12, image_size: 16}\n"

@@ -1,7 +1,7 @@
-/* The CPU kernels of recurrent layers and embeddings, compared with plain loops in double, at every level (instruction
- * set) that runs here, for every cell, in f32 and bf16, with and without a state before the first step. One, two and
- * three threads must give the same bits. Memory that is not written yet, and the elements after each array, are NaN.
- */
+/* The CPU kernels of recurrent layers and embeddings, at every level (instruction set) that runs here. Recurrent layers
+ * are compared with plain loops in double, for every cell, in f32 and bf16, with and without a state before the first
+ * step; one, two and three threads must give the same bits. Embeddings must be exact. Memory that is not written yet,
+ * and the elements after each array, are NaN. */
 #include "kernels/cpu/recur.h"
 #include "tests/support/kernel_arrays.h"
 
@@ -10,7 +10,8 @@
 
 enum { MANY = 1 << 18, SCRATCH = 1 << 24 }; /* elements of an array, bytes */
 
-enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS }; /* results from Y, backward from DGX */
+/* Y and the arrays after it are results; DGX, DU and DB are those of the backward pass. */
+enum { GX, U, BIAS, H0, C0, DY, Y, SAVED, LAST_H, LAST_C, DGX, DU, DB, ARRAYS };
 
 typedef struct fixture {
     array a[ARRAYS];
@@ -146,7 +147,7 @@ static d9_cpu_recur kernel_of(const fixture *f, const layer *l) {
 }
 
 /* Fills the outputs of the pass with NaN, runs the pass, and compares them with the expected values (one thread) or
- * with the bits of one thread (more). */
+ * with the bits of one thread (several threads). */
 static void run(fixture *f, const layer *l, int threads, bool backward) {
     static const char *const names[] = {"", "", "", "", "", "", "y", "saved", "hT", "cT", "dgx", "dU", "db"};
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(d9_cpu_level_at(l->level)), .threads = threads};

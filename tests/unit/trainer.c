@@ -110,7 +110,7 @@ RUN_TEST(test_one_process_per_folder) {
 
 typedef struct watched {
     const char *folder;
-    int epochs, with_checkpoint;     /* epochs that ended; those that found a checkpoint of an earlier one */
+    int epochs, with_checkpoint;     /* reported epochs; those reported while an earlier one's checkpoint existed */
     volatile sig_atomic_t interrupt; /* set after step `interrupt_after` */
     volatile sig_atomic_t unsaved;   /* steps since the last checkpoint */
     int64_t interrupt_after, most_unsaved;

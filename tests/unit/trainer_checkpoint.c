@@ -325,7 +325,8 @@ CHECKPOINT_TEST(test_each_missing_or_malformed_tensor_is_rejected) {
     assert_still_resumes(b, "every tensor as it was");
 }
 
-/* Sizes that once overflowed an array of rows of 72 bytes: nine rows, and one byte less than ten. */
+/* Epoch rows of another type or number are rejected, and more rows than the caller has room for. 648 and 719 bytes, the
+ * size of nine rows of 72 bytes and a byte less than ten, once overflowed an array of rows. */
 CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
     static const uint8_t zeros[719];
     static const struct {
@@ -362,8 +363,9 @@ static void check_number(bench *b, d9_tensor *at, bool last, const void *number)
     assert_tensor_rejected(b, at, wrong, strstr(at->name, "timeline/load/epoch") ? "" : at->name);
 }
 
-/* A checkpoint is rejected if a tensor has NaN or infinity, a variance or time is negative, an accuracy is above 100,
- * or an epoch is outside the run. */
+/* A checkpoint is rejected if a number is infinite, if a value of the state, average or velocity, or a time, is NaN, if
+ * a variance or time is negative, an accuracy above 100, or an epoch outside the run. Allowed, and not tried here, are
+ * NaN as a score, training accuracy or evaluation loss, and infinity as a perplexity. */
 CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
     static const double infinite = (double)INFINITY, negative = -1, nan = (double)NAN, accuracy = 100.5;
     static const float narrow = NAN, variance = -1;

@@ -81,7 +81,8 @@ void d9_cuda_close(d9_context *context, void *backend) {
 void d9_cuda_describe(const void *backend, d9_device_info *info) {
     const d9_cuda *cuda = backend;
     cuda->driver->describe(cuda->state, info);
-    info->narrow_gradients = true; /* conv_cudnn.c casts them: d9_conv_staged_bytes */
+    /* in fp16 and bf16 cuDNN writes weight gradients in that type, and conv_cudnn.c casts them to f32 */
+    info->narrow_gradients = true;
     if (cuda->convolver->describe) cuda->convolver->describe(cuda->convolver_state, info);
     cuda->multiplier->describe(info);
 }

@@ -55,7 +55,8 @@ static bool conv_fits(const d9_site *site, const d9_node *conv) {
     return d9_cuda_storable(g.type) && d9_conv_types_fit(&part, &g) && is_master(site, conv->inputs[1]);
 }
 
-/* Shape of a site whose nodes match. The patches are those of the first convolution. */
+/* Shape of a site whose nodes forward_match accepts. Of two convolutions, the first gives inputs, kernel, stride and
+ * pad, the second the outputs. */
 static d9_cuda_moments shape_of(const d9_site *site) {
     const parts p = parts_of(site);
     const d9_node *reads_image = p.first ? p.first : p.conv;

@@ -66,7 +66,8 @@ static void add(const void *values, int64_t count, bool wide, void *sum) {
     for (int64_t i = 0; !wide && i < count; i++) narrow_sum[i] += f[i];
 }
 
-/* Sums `count` elements by messages. `count` is at most INT_MAX / 2, because MPI counts elements in an int. */
+/* Sums `count` elements, f64 if `wide`, else f32, by messages. `count` is at most INT_MAX / 2, because MPI counts
+ * elements in an int. */
 static d9_status sum_by_messages(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide) {
     d9_status status;
     world *self = parallel->state;
@@ -101,7 +102,7 @@ static d9_status wait_for_all(d9_context *context, const d9_parallel *parallel) 
 }
 
 /* Adds this process's piece of the arrays `parts` (ranks) of `count` elements, which are in shared memory, and writes
- * the sums into all of them. Works in blocks that stay in the L1 cache. */
+ * the sums into all of them. `wide`: f64, otherwise f32. Works in blocks that stay in the L1 cache. */
 static d9_status sum_in_place(d9_context *context, const d9_parallel *parallel, uint8_t *const *parts, int64_t count,
                               bool wide) {
     enum { BLOCK = 4096 };

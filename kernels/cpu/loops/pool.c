@@ -1,6 +1,6 @@
-/* Pooling over (N, H, W, C), with vector lanes along C: the maximum of the pixels inside the image, or the mean. On a
- * tie the first pixel of the window in row-major order wins; a NaN wins over every number, and a later NaN over an
- * earlier one. */
+/* Pooling over (N, H, W, C) and its gradient, with vector lanes along C: the maximum of the pixels inside the image, or
+ * the mean. Of equal pixels the first of the window in row-major order is the maximum and gets the gradient; a NaN wins
+ * over every number, and a later NaN over an earlier one. */
 #include "kernels/integers.h"
 #include "kernels/cpu/loops/lanes.h"
 
