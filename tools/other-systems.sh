@@ -94,7 +94,7 @@ begins_to_train() {
     grep -Eq 'interrupted before step ([2-9]|[1-9][0-9])' "$folder/reproduce.log"
 }
 
-# Installs a new Debian 13 at $root, with a clone of this repository in its /root/dawn9.
+# Installs a new Debian 13 at $root, with a clone of this repository in the home folder of its user root.
 clone_in_trixie() { # COMPONENTS
     bootstrap trixie --include=ca-certificates --components="$1"
     cp /etc/resolv.conf "$root/etc/"
