@@ -223,29 +223,47 @@ D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *cons
     memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
+/* Sets row[] to the elements of `lanes` lanes of K from lane k on, at the source's row `at`, which it advances. */
+D9_INLINE void fetch_rows(const struct d9_gemm_pack *p, const bool pairs, bool plain, int64_t k, int64_t lanes,
+                          position *at, const void **row) {
+    const int rows_per_lane = pairs ? 2 : 1;
+    for (int64_t i = 0; i < lanes * rows_per_lane; i++) {
+        float *temporary = p->temporary + i * p->temporary_row;
+        if (k * rows_per_lane + i >= p->k_count)
+            row[i] = memset(temporary, 0, (size_t)p->count * 4);
+        else if (plain)
+            row[i] = plain_row(p->source, *at, p->from);
+        else
+            row[i] = fetch_elements(p->source, *at, pairs, p->from, p->count, temporary);
+        advance(p->source, at);
+    }
+}
+
 /* Packs a few lanes at a time, so that each panel is written in longer stretches: the panels begin at addresses that
- * share cache sets, so partly written cache lines would be evicted. */
+ * share cache sets, so partly written cache lines would be evicted. A processor does not foresee which rows come next,
+ * so the next lanes' rows are prefetched if they are read in place. */
 D9_INLINE void pack_across(const struct d9_gemm_pack *p, const int64_t panel, const bool pairs) {
     const int rows_per_lane = pairs ? 2 : 1;
-    const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == (pairs ? 2 : 4);
+    const int64_t bytes = pairs ? 2 : 4;
+    const bool plain = is_plain(p->source) && d9_kernel_store_bytes(p->source->x.store) == bytes;
     position at = position_of(p->source, p->k);
+    const void *row[2 * D9_GEMM_AT_ONCE], *next[2 * D9_GEMM_AT_ONCE];
+    if (plain) fetch_rows(p, pairs, true, 0, d9_min(D9_GEMM_AT_ONCE, p->lanes), &at, next);
     for (int64_t k = 0; k < p->lanes; k += D9_GEMM_AT_ONCE) {
-        const void *row[2 * D9_GEMM_AT_ONCE];
-        const int64_t lanes = d9_min(D9_GEMM_AT_ONCE, p->lanes - k);
-        for (int64_t i = 0; i < lanes * rows_per_lane; i++) {
-            float *temporary = p->temporary + i * p->temporary_row;
-            if (k * rows_per_lane + i >= p->k_count)
-                row[i] = memset(temporary, 0, (size_t)p->count * 4);
-            else if (plain)
-                row[i] = plain_row(p->source, at, p->from);
-            else
-                row[i] = fetch_elements(p->source, at, pairs, p->from, p->count, temporary);
-            advance(p->source, &at);
-        }
+        const int64_t lanes = d9_min(D9_GEMM_AT_ONCE, p->lanes - k),
+                      later = plain ? d9_min(D9_GEMM_AT_ONCE, p->lanes - k - lanes) : 0;
+        if (plain)
+            memcpy(row, next, sizeof row);
+        else
+            fetch_rows(p, pairs, false, k, lanes, &at, row);
+        if (later > 0) fetch_rows(p, pairs, true, k + lanes, later, &at, next);
         for (int64_t first = 0; first < p->count; first += panel)
-            for (int64_t i = 0; i < lanes; i++)
+            for (int64_t i = 0; i < lanes; i++) {
+                for (int64_t r = i * rows_per_lane; i < later && r < (i + 1) * rows_per_lane; r++)
+                    __builtin_prefetch((const char *)next[r] + first * bytes, 0, 2);
                 pack_lane(panel, pairs, row + i * rows_per_lane, first, p->count - first,
                           p->to + first * p->lanes + (k + i) * panel);
+            }
     }
 }
 
