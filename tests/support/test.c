@@ -95,7 +95,21 @@ int test_run(void *state) {
     return _cmocka_run_group_tests("tests", tests, count, group[0], end_group);
 }
 
+/* Returns 0 if each registered test is of one of the files; a test of another file would not be run by any name. */
+static int check_files(int count, char **names) {
+    int others = 0;
+    for (const test_entry *entry = entries; entry < entries + (entry_count < MOST ? entry_count : MOST); entry++) {
+        int i = 0;
+        while (i < count && !is_of_file(entry, names[i])) i++;
+        if (i < count || !entry->file) continue;
+        print_error("%s: %s is run by no name\n", entry->file, entry->name ? entry->name : "the set-up");
+        others++;
+    }
+    return others > 0;
+}
+
 int main(int count, char **arguments) {
+    if (count > 1 && strcmp(arguments[1], "--files") == 0) return check_files(count - 2, arguments + 2);
     const test_entry *last = entries + (entry_count < MOST ? entry_count : MOST), *own = NULL;
     for (const test_entry *entry = entries; entry < last && count > 1 && !chosen; entry++)
         if (is_of_file(entry, arguments[1])) chosen = arguments[1], count--, arguments++;

@@ -8,7 +8,8 @@
  *     TEST_MAIN(count, arguments) { ... }      replaces main: calls test_run and returns the exit status
  *
  * If the first argument is the name of a source file of the program, without ".c", only that file runs. Nearly all of
- * tests/unit is one program, because linking one for each file would take minutes: build/tests/test_unit NAME. */
+ * tests/unit is one program, because linking one for each file would take minutes: build/tests/test_unit NAME.
+ * test_unit --files NAME... fails if a test is in none of these files. */
 #pragma once
 
 #include <math.h>
