@@ -1,7 +1,14 @@
-# Checks the pages without executing their blocks (docs_long.sh does that): pictures, pages of tricks, words and links
-# (tests/docs.py), measured numbers, and the record of the last --long run.
-# usage: sh docs.sh DAWN9 SOURCE
+# Checks the pages without executing their blocks: pictures, pages of tricks, words and links (tests/docs.py), measured
+# numbers, and the record of the last --long run. With `long`: executes the blocks (tests/docs.py, `run` and `long`), after
+# docs.py has found mistakes planted in pages.
+# usage: sh docs.sh DAWN9 SOURCE [long]
 set -eu
+if [ "${3-}" = long ]; then
+    python3 "$2/tests/docs.py" prove
+    python3 "$2/tests/docs.py" run "$2" "$1"
+    python3 "$2/tests/docs.py" long "$2" "$1"
+    exit
+fi
 drawn=$(mktemp -d -t dawn9-docs.XXXXXX)
 trap 'rm -rf "$drawn"' EXIT
 

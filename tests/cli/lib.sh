@@ -1,4 +1,4 @@
-# Included by all command-line tests except docs.sh and docs_long.sh: . "$(dirname "$0")/lib.sh"
+# Included by all command-line tests except docs.sh: . "$(dirname "$0")/lib.sh"
 # usage: sh NAME.sh DAWN9 SOURCE_DIR. A check that fails prints a line, and up to five lines of the last command's
 # standard error; the exit status of the script is the verdict.
 set -u
