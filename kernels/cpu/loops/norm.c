@@ -289,24 +289,34 @@ typedef void (*pass_step)(const d9_kernel_store store, const int activation, con
 
 /* Elements [0, n) of `rows` rows; from, apart: the first row, and the distance of the next one */
 D9_INLINE void pass_rows(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
-                         const int count, const pass *p, const int rows, place from, place apart,
-                         const row_terms *terms, int64_t n) {
-    for (int64_t i = 0; i < n; i += D9_LANES) {
-        const int64_t left = d9_min(D9_LANES, n - i);
-        const vector_terms of = load_vector_terms(terms, count, i, left);
-        D9_UNROLL for (int k = 0; k < rows; k++) {
-            const int64_t at = from.at + k * apart.at + i, row = from.row + k * apart.row + i;
-            if (left == D9_LANES)
-                step(store, activation, recomputes, p, (place){at, row, D9_LANES}, &of);
-            else
-                step(store, activation, recomputes, p, (place){at, row, left}, &of);
+                         const int count, const pass *p, int64_t rows, place from, place apart, const row_terms *terms,
+                         int64_t n) {
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t i = 0; i < n; i += D9_LANES) {
+            const int64_t left = d9_min(D9_LANES, n - i);
+            const vector_terms of = load_vector_terms(terms, count, i, left);
+            step(store, activation, recomputes, p,
+                 (place){from.at + k * apart.at + i, from.row + k * apart.row + i, left}, &of);
         }
+}
+
+/* pass_rows of D9_ROWS rows of whole vectors: loads each vector's terms once for all rows. Only for activations of few
+ * instructions, because it is long code. */
+D9_INLINE void pass_vectors(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
+                            const int count, const pass *p, place from, place apart, const row_terms *terms,
+                            int64_t n) {
+    for (int64_t i = 0; i < n; i += D9_LANES) {
+        const vector_terms of = load_vector_terms(terms, count, i, D9_LANES);
+        D9_UNROLL for (int k = 0; k < D9_ROWS; k++)
+            step(store, activation, recomputes, p,
+                 (place){from.at + k * apart.at + i, from.row + k * apart.row + i, D9_LANES}, &of);
     }
 }
 
 D9_INLINE void run_pass(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
                         const int count, const pass *p, const d9_cpu_run *run, int64_t channels, const float *terms) {
     row_terms here;
+    const bool short_code = activation == D9_KERNEL_NO_ACT || activation == D9_ACT_RELU;
     const int64_t gap = p->summand ? p->summand->stride : 0;
     for (int64_t c = 0; c < channels; c += D9_TILE) {
         layout w = layout_of(c, channels);
@@ -318,11 +328,11 @@ D9_INLINE void run_pass(const d9_kernel_store store, const int activation, const
                 const int64_t at = run->at + m * run->stride + q * channels;
                 const place from = {at + c, p->summand ? at / channels * gap + c : 0, 0};
                 taken = q + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
-                if (taken == D9_ROWS)
-                    pass_rows(store, activation, recomputes, step, count, p, D9_ROWS, from, apart, &here, w.width);
+                const int64_t n = row_elements(&w, run->pixels - q);
+                if (short_code && taken == D9_ROWS && n % D9_LANES == 0)
+                    pass_vectors(store, activation, recomputes, step, count, p, from, apart, &here, n);
                 else
-                    pass_rows(store, activation, recomputes, step, count, p, 1, from, apart, &here,
-                              row_elements(&w, run->pixels - q));
+                    pass_rows(store, activation, recomputes, step, count, p, taken, from, apart, &here, n);
             }
     }
     if (p->stream) d9_stream_end();
