@@ -7,7 +7,7 @@
 #   many steps in `bench step`
 #
 # Needs CIFAR-10, build/, and Debian's python3-torch and libopenblas0-openmp; 12 minutes in bf16, 25
-# in f32, with nothing else running.
+# in f32, with nothing else running. Environment: DAWN9 (build/dawn9).
 set -eu
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac

@@ -12,7 +12,7 @@
 #
 # Environment: NETWORKS (all: vgg resnet18 resnet50 densenet121 airbench94 features), THREADS (nproc), QUIET (a command
 # that runs each measurement, at most a minute each), TINY (1: two small images per step, to try the script), PYTHON2 (a
-# Python with another version of PyTorch, which is measured as well; the fastest of all counts).
+# Python with another version of PyTorch, measured as well; the fastest of all counts), DAWN9 (build/dawn9).
 set -eu
 usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Two processes of one thread against one of two threads: images/s of resnet18 on synthetic images, alternating, and the
-# times of a sum of its gradients (45 MB of f32) in shared memory, by exchange, and of a copy of as many bytes. Run it
-# when nothing else runs.
+# times of three operations on 45 MB of f32, the size of its gradients: a sum by messages of MPI, a sum in shared
+# memory, and a copy. Run it when nothing else runs.
 #
 # usage: experiments/parallel-speed.sh [BUILD] [PAIRS]      default: build 3
 set -eu

@@ -11,7 +11,7 @@
 #
 # Environment: BACKEND (auto), PRECISIONS (f32 first; default: those that the device computes natively), DEPTHS (18 34
 # 50 101 152), BATCH (32), STEPS (3, after three warm-up steps), MEMORY (16G), CONFIG (configs/resnet18.yaml), MORE
-# (more arguments of `bench`), QUIET (a command that runs each measurement). On a GPU, which has fp16 and tf32 as well:
+# (more arguments of `bench`), QUIET (a command that runs each measurement), DAWN9 (build/dawn9). On a GPU:
 #
 #     BACKEND=cuda BATCH=512 STEPS=50 MEMORY=16G experiments/precision.sh OUT 5
 set -eu

@@ -12,7 +12,7 @@
 # with the baseline's, and those about speed are timed in ROUNDS (3) of steps in turn, which need an idle machine.
 #
 # Environment: LESSONS, ROUNDS, EXPERIMENT (file of the baseline), EPOCHS and IMAGES of PyTorch (10, 50000; less for a
-# trial), QUIET (a command that runs each training).
+# trial), QUIET (a command that runs each training), DAWN9 (build/dawn9).
 set -eu
 usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac

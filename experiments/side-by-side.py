@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the medians of a folder of experiments/side-by-side.sh, and the share of its speed that a run keeps beside
-another.
+"""Prints medians of images/s from a folder of experiments/side-by-side.sh, and the share of its speed that a run keeps
+beside another.
 
 usage: side-by-side.py FOLDER
 """

@@ -5,7 +5,7 @@
 # usage: experiments/side-by-side.sh OUT [ROUNDS [argument of dawn9 bench step]...]    needs two cores that are idle
 #
 # OUT gets each measurement as JSON, and summary.txt: medians of images/s, and the speed that a run keeps beside
-# another.
+# another. Environment: DAWN9 (build/dawn9).
 set -eu
 [ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."

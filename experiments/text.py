@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes FOLDER/text.tsv from the records of experiments/text.sh: milliseconds of a step per round and their medians.
+"""Makes FOLDER/text.tsv from records of experiments/text.sh: ms of a step by round, ratio PyTorch / dawn9, and medians.
 
 usage: text.py FOLDER
 """

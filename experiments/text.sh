@@ -7,7 +7,7 @@
 #
 # OUT gets one JSON file per measurement and text.tsv. Needs build/ and Debian's python3-torch, libopenblas0-openmp
 # and time.
-# Environment: THREADS (nproc), NETWORKS (imdb language), TINY (1: one step each, to try the script).
+# Environment: THREADS (nproc), NETWORKS (imdb language), TINY (1: one step each, as a trial), DAWN9 (build/dawn9).
 set -eu
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac

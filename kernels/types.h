@@ -29,12 +29,12 @@ typedef struct d9_kernel_norm {
     int64_t images, pixels, channels, groups;
 } d9_kernel_norm; /* x (images, pixels, channels) in ghost groups; images % groups == 0 */
 
-typedef struct d9_kernel_norm_state {  /* all f32 */
+typedef struct d9_kernel_norm_state {  /* arrays: f32 */
     const float *scale, *bias;         /* (C) */
     float *running_mean, *running_var; /* (G, C): updated in training; the new value has the weight `momentum` */
     float *mean, *inv_std;             /* (G, C): written in training; not used in evaluation, may be NULL there */
     double epsilon, momentum;
-    int64_t channels, row_gap; /* C; elements of other processes' rows between two rows of running_*; 0: none */
+    int64_t channels, row_gap; /* C; elements, all of other processes, between two rows of running_*; 0: none */
 } d9_kernel_norm_state;
 
 /* Outputs of a batch norm's backward pass. dx.data, dscale or dbias NULL: not computed. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks rules that a compiler does not: which folder may include which folders and libraries, without a circle; where
 # names of tricks and certain calls and paths may stand; the length of files and lines; the last line of test scripts.
-# Prints "FILE:LINE: what" of each violation, and exits with status 1 if there is one.
+# Also compares the includes with docs/design.md. Prints "FILE:LINE: what" of each violation; exit status 1 if any.
 #
 # usage: tests/lint.sh [ROOT]      without ROOT: checks first that planted violations are found, then this tree
 #        tests/lint.sh --arrows    each room (row of `layers`) and the rooms that it includes, without those that it

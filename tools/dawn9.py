@@ -463,7 +463,7 @@ def _run(config, settings, folder, overwrite, progress):
 def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
-    test: (images, labels) to evaluate on; default: a sixth of the images, drawn by position. set: as --set, for
+    test: (images, labels) to evaluate on; default: a sixth, drawn at random by position. set: as --set, for
     example ["train.epochs=3"]. folder: for the record of the run; None: no record. overwrite: delete a run that is
     there. progress(step, steps, loss, epoch): called after each step with epoch None, and after each epoch with a
     dictionary of its results; a true return value stops the run. Returns the model and a dictionary of the result."""

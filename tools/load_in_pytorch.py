@@ -15,7 +15,7 @@ only torch.
 The module is the network in evaluation, so it has no dropout.
 
 usage: load_in_pytorch.py MODEL             prints the module
-       load_in_pytorch.py MODEL LOGITS      compares it with the file of `dawn9 eval --logits LOGITS`: status 1 beyond 1e-4
+       load_in_pytorch.py MODEL LOGITS      checks it by `dawn9 eval --logits`: status 1 beyond 1e-4 of the largest
 """
 import ctypes
 import json

@@ -46,7 +46,7 @@ def list_tests(build):
 
 
 def targets_of(name):
-    """The program of a test of tests/unit is test_unit or, for two of them, their own (tests/CMakeLists.txt)."""
+    """Targets to build for a test: PRODUCT and, for a unit test, its program (tests/CMakeLists.txt)."""
     own = {"unit.api": "test_api", "unit.commands_each_call": "test_commands_each_call"}
     return [*PRODUCT, own.get(name, "test_unit")] if name.startswith("unit.") else PRODUCT
 
@@ -153,7 +153,7 @@ def closing(line, start):
 
 
 def changes(line):
-    """{kind: [(begin, end, replacement)]} of all mistakes that fit into a masked line; {} is what is replaced."""
+    """{kind: [(begin, end, replacement)]} of all mistakes that fit into a masked line; "{}" means the replaced text."""
     found = {"operator": [], "constant": [], "index": [], "condition": []}
     for m in re.finditer(r"(?<= )(" + "|".join(re.escape(o) for o in sorted(SWAPPED, key=len, reverse=True)) + r")(?= )", line):
         found["operator"].append((*m.span(), SWAPPED[m.group()]))

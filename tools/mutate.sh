@@ -1,11 +1,11 @@
 #!/bin/sh
-# Plants random mistakes in product code and prints those that no test notices: tools/mutate.py says how.
+# Plants random mistakes in product code and prints for each whether a test notices it (see tools/mutate.py).
 #
 # It works on the last commit, in a clone of its own with two builds: build/mutate (kept for the next call).
 # The first call on a commit measures which test covers which line; that takes as long as the tests do.
 #
 # usage: tools/mutate.sh [N [SEED [PATH]]]: N mutants (20) chosen with SEED (1) in the C files below PATH (all of the product)
-# Environment: TESTS, a regular expression for the names of the tests that count; JOBS, the number of compilers.
+# Environment: TESTS, a regular expression for names of the tests that count; JOBS, the number of parallel compilers.
 set -eu
 cd "$(dirname "$0")/.."
 

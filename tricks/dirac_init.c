@@ -1,5 +1,5 @@
-/* dirac_init: initialises convolutions as the identity. Filter o copies input channel o; filters beyond the last input
- * channel keep their random initial values. */
+/* dirac_init: initialises learned convolutions larger than 1x1 as the identity. Filter o copies input channel o;
+ * filters beyond the last input channel keep their random initial values. */
 #include "tricks/trick.h"
 
 /* A convolution's weight is (O, H, W, I). If a side is even, the pixel after the middle is copied. */

@@ -2,8 +2,8 @@
  *
  *     y = shortcut + branch / (1 - p) or y = shortcut, with p = rate l / L in the l-th of L additions
  *
- * by one random number for each image (row) or for the whole batch. In evaluation no branch is dropped. An addition's
- * branch is the input with the longer path from the image; the other one is the shortcut. */
+ * drawn for each addition and image (row), or once per addition for the whole batch (batch). In evaluation no branch is
+ * dropped. An addition's branch is the input with the longer path from the image; the other is the shortcut. */
 #include "core/system.h"
 #include "tricks/trick.h"
 

@@ -1,8 +1,8 @@
 /* A trick: one file that ends in one const struct, and one row in tricks.def.
  *
- * Every hook is optional, is called before planning, once for each forward graph that is built, and may fail with
- * D9_USAGE. A trick edits data (graph, augmentation, phases, second network, groups, accumulators, tail, views) and
- * runs no code while training, so a trick that is off costs nothing. */
+ * Every hook is optional and is called before planning, once for each forward graph that is built. D9_USAGE: the trick
+ * does not suit network or options. A trick edits data (graph, augmentation, phases, second network, groups,
+ * accumulators, tail, views) and runs no code while training, so a trick that is off costs nothing. */
 #pragma once
 
 #include "core/option.h"
@@ -19,8 +19,8 @@ typedef struct d9_trick {
     const char *effect;       /* its published effect */
     const d9_option *options; /* ends with an all-zero row; NULL: none */
     size_t options_size;
-    const char *peak; /* key of the option that is the peak of a learning rate besides train.lr; NULL: none */
-    const char *conflicts[D9_MAX_CONFLICTS];
+    const char *peak; /* key of the option with the peak of the trick's own learning rate schedule; NULL: none */
+    const char *conflicts[D9_MAX_CONFLICTS]; /* tricks that cannot be on together with this one; NULL: end of list */
     const char *one_process; /* reason why several processes cannot share a batch with this trick; NULL: they can */
     /* The hooks, in call order. Each edits its last argument; on_loss edits the node `loss` of `graph` (D9_NONE: none),
      * on_step also the accumulators. */
@@ -56,7 +56,7 @@ typedef struct d9_measured {
     d9_measured_side side;
     bool companions;        /* the trick's companions, settings under `ablate` in the configuration, changed with it */
     const char *instead_of; /* the trick that it replaced; NULL: none */
-    int runs;
+    int runs; /* pairs of runs that share a seed; of an unpaired comparison, runs of the arm */
     double difference, low, high; /* low, high: 95% interval */
     double p;                     /* p-value of no difference, with Holm's correction over the experiment */
 } d9_measured;

@@ -1,7 +1,7 @@
-/* trivial_augment: one random change of each image, of random strength: rotation, shear, colour.
+/* trivial_augment: one random change of each image, of random strength: a shear, a shift, a rotation or other colours.
  *
  * The changes are the rows of D9_CHANGE_ROWS (kernels/formulas/change.h), all equally likely; one of them changes
- * nothing. The magnitude is one of 31 in equal steps from 0 to `strength` times the row's greatest. Bytes are changed
+ * nothing. The magnitude is one of 31 in equal steps from 0 to `strength` times the row's `greatest`. Bytes are changed
  * after crop and mirror and before they are normalised; pixels from outside the image are the mean colour. */
 #include "tricks/trick.h"
 

@@ -19,7 +19,7 @@ typedef struct d9_device_info {
     int64_t memory_bytes;          /* memory of the GPU, or host memory that this process may use */
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
-    const char *preferred_why;     /* reason for this preference, for users; "" if there was no choice */
+    const char *preferred_why;     /* reason for this preference, for users; "": none is given */
     bool narrow_gradients; /* convolutions may round weight gradients to the compute type before storing them in f32 */
     int longest_rule;  /* number of nodes of the longest rule that may be used, for d9_program_options.longest_rule */
     bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */
@@ -29,7 +29,7 @@ typedef struct d9_device_info {
 typedef enum d9_tune { D9_TUNE_AUTO, D9_TUNE_ON, D9_TUNE_OFF } d9_tune;
 
 typedef struct d9_backend_options {
-    int threads;                /* 0: default */
+    int threads;                /* 0: the number of cores, divided by the number of processes that share them */
     d9_parallel *parallel;      /* the processes that add up their gradients; NULL: one process */
     bool fuse;                  /* false: use only rules of one node */
     d9_tune tune;               /* on: time the algorithms of a node; off: use the first; auto: the backend decides */
@@ -68,9 +68,9 @@ typedef struct d9_peak_rates {
 
 typedef struct d9_backend {
     const char *name, *doc;
-    /* Writes names and versions of the libraries that the backend was compiled with to `text`. NULL: not reported. */
+    /* Writes to `text` the libraries, with versions, with which the backend was compiled. NULL: not reported. */
     void (*libraries)(char *text, size_t size);
-    /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: there always is one. */
+    /* Checks quickly for a device; returns D9_DEVICE, with the reason, if there is none. NULL: one always exists. */
     d9_status (*probe)(d9_context *context);
     d9_status (*open)(d9_context *context, const d9_backend_options *options, d9_device **device);
     void (*close)(d9_context *context, d9_device *device);
@@ -120,7 +120,7 @@ typedef struct d9_backend {
 } d9_backend;
 
 /* Finds a backend by name: cuda, cpu, onednn or reference; "auto": the first of these whose module opens and which has
- * a device. Returns D9_USAGE for other names, D9_DEVICE, with advice, if the backend's module cannot be opened. */
+ * a device. D9_USAGE: another name; D9_DEVICE, with advice: cuda's module cannot be opened (`open` opens onednn's). */
 D9_MUST_USE d9_status d9_backend_find(d9_context *context, const char *name, const d9_backend **backend);
 /* Opens the device of the named backend, describes it and closes it. `threads` as in d9_backend_options. */
 D9_MUST_USE d9_status d9_backend_describe(d9_context *context, const char *name, int threads, d9_device_info *info);

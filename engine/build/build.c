@@ -408,7 +408,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     if (config->train.decoupled && config->train.optimizer != D9_OPTIMIZER_SGD)
         D9_TRY(d9_fail(context, D9_USAGE, "train.decoupled: such rates are those of sgd; train.optimizer is another"));
     /* Velocity would sum gradients of summed losses, but the last step of an epoch of a stream has fewer losses than
-     * the others. With train.momentum_form page, velocity sums gradients of mean losses. */
+     * the others. With train.momentum_form page, velocity sums gradients of mean losses times the learning rate. */
     if (extent->train_tokens && config->train.optimizer == D9_OPTIMIZER_SGD && config->train.momentum > 0 &&
         config->train.momentum_form != D9_MOMENTUM_PAGE)
         D9_TRY(d9_fail(context, D9_USAGE,
@@ -427,7 +427,7 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
         D9_TRY(d9_fail(context, D9_USAGE, "train.batch_size is %lld but there are only %lld training %ss",
                        (long long)extent->batch, (long long)extent->train_samples, d9_model_sample(config->model)));
     D9_TRY(check_ranks(context, config, extent, options));
-    const int64_t per_update = extent->batch * config->train.accumulate; /* images */
+    const int64_t per_update = extent->batch * config->train.accumulate; /* samples */
     if (per_update > extent->train_samples && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE,
                        "train.accumulate %lld: an update needs %lld images, but there are only %lld to train on",

@@ -1,4 +1,4 @@
-/* Builds the step program: model, tricks, passes, and the node lists of steps and evaluation. */
+/* Builds the step program: the network of a model with its tricks, and the node lists of steps and evaluation. */
 #pragma once
 
 #include "config/config.h"

@@ -24,8 +24,8 @@ d9_status d9_build_stored(d9_context *context, d9_graph *graph, const char *name
     return d9_graph_add_value(context, graph, &value, id);
 }
 
-/* Number of entries of a table, by step, that batch nodes read. A preview shows D9_PREVIEW_EPOCHS epochs even of a
- * shorter run. */
+/* Number of entries of the tables by step that batch nodes read. A preview runs the first step of each of
+ * D9_PREVIEW_EPOCHS epochs, even if the run is shorter. */
 static int64_t batch_table_entries(const d9_program *program) {
     const int64_t previewed = (D9_PREVIEW_EPOCHS - 1) * program->steps_per_epoch + 1;
     return program->steps > previewed ? program->steps : previewed;
@@ -140,7 +140,7 @@ static d9_augment_rule augmentation_of(const d9_program *program, bool training,
     rule.settings[D9_AUGMENT_CROP][0] = (float)d9_views_padding(&program->views);
     for (int kind = 0; training && kind < D9_AUGMENT_KINDS; kind++)
         for (int i = 0; i < 2; i++) rule.settings[kind][i] = (float)program->augmentation.settings[kind][i];
-    if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* off for full-size images, and with RESIZE, which resizes itself */
+    if (d9_augment_on(&rule, D9_AUGMENT_SHRINK)) { /* off for full-size images, and if RESIZE already resizes them */
         const bool smaller = made->d[1] < e->height && !d9_augment_on(&rule, D9_AUGMENT_RESIZE);
         rule.settings[D9_AUGMENT_SHRINK][0] = smaller ? (float)e->height : 0;
         rule.settings[D9_AUGMENT_SHRINK][1] = smaller ? (float)e->width : 0;

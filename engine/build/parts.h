@@ -14,8 +14,8 @@ typedef struct d9_building {
 
 /* ---- the network ---- */
 
-/* Builds the network, with all tricks, for `images` images, texts or columns of a stream per step. The sides of the
- * images are `scale` times the data's. */
+/* Builds the network, with the enabled tricks, for `images` images, texts or columns of a stream per step. The sides of
+ * the images are `scale` times the data's, rounded. */
 D9_MUST_USE d9_status d9_build_network(const d9_building *b, int64_t images, double scale, d9_graph *list);
 /* Builds the second network of program->selection for `images` images per step, of the height and width that the
  * network `like` reads. Leaves out tricks that reject the second network. */
@@ -42,8 +42,8 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range and the batches per step of each phase. d9_build_phase_lists adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the node lists of all phases. `network`: the forward graph for one batch of full-size images, copied for
- * phases whose steps train on one such batch; `updates`: index of the first update node in program->train. */
+/* Builds the node lists of all phases. `network`: the forward graph of a step of one batch of full-size images, copied
+ * for phases of such steps; `updates`: index of the first node in program->train that d9_build_updates added. */
 D9_MUST_USE d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side. */
 double d9_build_image_scale(const d9_program *program, int64_t step);

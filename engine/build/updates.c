@@ -158,7 +158,7 @@ static d9_status find_or_add_range(d9_context *context, d9_program *program, d9_
 /* The parameters of an update: a group, or one parameter of it. */
 typedef struct parameter_range {
     const char *name;
-    int64_t begin; /* element in STATE, GRADIENT and accumulators of groups */
+    int64_t begin; /* first element in STATE, GRADIENT and accumulators of groups */
     d9_shape shape;
 } parameter_range;
 
@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* True if the buffer is STATE, or an accumulator with the layout of STATE. */
+/* Adds a node that averages or copies a whole buffer. D9_USAGE if a buffer is neither STATE nor laid out like it. */
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {

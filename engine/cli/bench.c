@@ -1,7 +1,7 @@
 /* dawn9 bench: times of steps and of their parts, compared with rates that the machine reaches.
  *
  *   step      a training step: time and rate of each node, and that rate divided by the machine's measured peak rate
- *   eval      a batch of evaluation: time and rate of each node
+ *   eval      a batch of evaluation: time and rate of each node; share of that rate in an evaluation
  *   pipeline  time to make a batch, alone and as a share of a step
  *   ops       time of each algorithm of the rules that have several, mostly convolutions, and sums of the fastest times
  *   cold      time from the start of the process to the end of the first training step; time of the step repeated

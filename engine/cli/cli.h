@@ -196,10 +196,10 @@ D9_MUST_USE d9_status d9_cli_samples_find(d9_cli *cli, const d9_flag_list *words
 
 /* ---- dawn9 data, and its action preview ---- */
 typedef struct d9_data_options {
-    const char *action, *what; /* what: dataset or weights for check and fetch, configuration for preview */
+    const char *action, *what; /* what: dataset or weights (NULL: the default) to check or fetch, or configuration */
     d9_cli_edits edits;
-    const char *from;          /* archive for fetch */
-    const char *out, *filters; /* PNG files that preview writes */
+    const char *from;          /* archive for fetch; NULL: it downloads */
+    const char *out, *filters; /* PNG files that preview writes; NULL: not wanted */
     bool json;
 } d9_data_options;
 

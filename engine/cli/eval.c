@@ -1,5 +1,5 @@
 /* dawn9 eval: evaluates a saved model. Prints its score; unless it is a language model, a score, precision and F1 by
- * class or label; for two classes the area under the ROC curve. */
+ * class or label; for two classes the area under the ROC curve. Options write logits, confusion matrix and mistakes. */
 #include "cli/cli.h"
 #include "core/confusion.h"
 #include "core/system.h"

@@ -24,8 +24,8 @@ void d9_flag_sentence(const d9_flag *flag, d9_text *text);
 /* Appends `words` in lines of at most `width` bytes, and a newline. A longer word gets a line of its own. The first
  * line begins at column `at`; the others get `indent` spaces. */
 void d9_wrap(const char *words, int at, int indent, int width, d9_text *text);
-/* Appends lines of text from column `at` on, wrapped to `width` bytes. All lines after the first are indented by two
- * more columns. */
+/* Appends `lines`, separated by newlines, from column `at` on, each wrapped to `width` bytes. Each after the first
+ * begins at column `at` + 2 and continues at `at` + 4. */
 void d9_help_lines(const char *lines, int at, int width, d9_text *text);
 /* Appends the help text of an option and a line for each value that has an explanation, by d9_help_lines. */
 void d9_help_option(const d9_option *option, int at, int width, d9_text *text);

@@ -11,7 +11,7 @@ typedef enum place_of_words { IN_NAME, IN_SEQUENCE, APART, PLACES } place_of_wor
 
 typedef struct search {
     const d9_flag_list *words;
-    place_of_words place; /* only entries found in this way are added now */
+    place_of_words place; /* the current pass adds only the entries found in this way */
     int width, found;
     d9_text *text;
 } search;

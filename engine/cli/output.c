@@ -61,7 +61,7 @@ static const char *read_conversion(const char *at, va_list *arguments, conversio
     return at + 1;
 }
 
-/* Pads "%12s" and "%-12s" to terminal columns, because printf counts bytes. */
+/* Adds a text; pads it for "%12s" and "%-12s" to terminal columns, because printf counts bytes. */
 static void add_padded(d9_text *text, const char *spec, const char *shown) {
     const bool left = spec[1] == '-';
     const int width = (int)strtol(spec + 1 + left, NULL, 10), columns = d9_text_columns(shown),
@@ -74,7 +74,7 @@ static void add_padded(d9_text *text, const char *spec, const char *shown) {
         d9_text_add(text, "%*s%s", padding, "", shown);
 }
 
-/* Escapes every %s, because texts from files and the command line may contain control characters. */
+/* Formats one argument. Escapes texts (%s), because those from files and users may contain control characters. */
 static void add_conversion(d9_cli *cli, d9_text *text, const conversion *c, va_list *arguments) {
     d9_text shown;
     switch (c->letter) {

@@ -1,4 +1,4 @@
-/* dawn9 data preview: draws the same training images as the configuration augments them in successive epochs; also the
+/* dawn9 data preview: draws some training images as the configuration augments them in successive epochs; also the
  * initial filters of the first convolution. For a dataset of texts, prints the first training texts.
  *
  * The batch nodes of the step program compute the images, on the reference backend. The configuration is loaded with a

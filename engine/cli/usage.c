@@ -89,7 +89,7 @@ void d9_help_option(const d9_option *option, int at, int width, d9_text *text) {
     d9_text_free_part(&doc, text);
 }
 
-enum { TITLE_COLUMNS = 24 }; /* width of the titles' column: "--set K=V" with margins */
+enum { TITLE_COLUMNS = 24 }; /* width, with margins, of the column of titles such as "--set K=V" */
 
 /* Adds "  --set K=V            sentence"; a longer title gets its own line. */
 static void add_entry(const char *title, const char *sentence, int columns, int width, d9_text *text) {

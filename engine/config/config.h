@@ -27,7 +27,7 @@ typedef struct d9_config_edit {
     bool shared;                /* all arms of the experiment have this edit */
 } d9_config_edit;
 
-/* A `with` of a trick that is on changes the options it names; a `set` of an option whose trick is off is rejected. */
+/* Edits, in order. A `with` of a trick that is on changes the options named; a `set` for a trick that is off fails. */
 typedef struct d9_config_edits {
     d9_config_edit *items;
     int count, capacity;
@@ -58,7 +58,7 @@ typedef struct d9_config {
     const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */
     const char *title; /* `title:`, or the name of the file without .yaml */
 
-    /* keys at the top of the file */
+    /* keys at the top of the file. The units and special values of all keys are in config/sections.c */
     double target;         /* score that the run is timed to, in the unit of `measure` (accuracy: percent) */
     const char *backend;   /* auto, reference, cpu, onednn, cuda */
     const char *precision; /* auto, f64, f32, tf32, bf16, fp16 */

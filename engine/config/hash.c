@@ -86,8 +86,8 @@ done:
     return status;
 }
 
-/* Adds the version of the rule that draws test and validation samples by the names of files. Version 3 differs from 2
- * only for tables without a column of groups or parts. */
+/* Adds the version of the rule that draws test and validation samples: 2 by the names of files; 3, for tables without a
+ * column of groups or parts, by paths. */
 static d9_status add_split_rule(settings *all, const d9_config *config) {
     static const char *const drawn[] = {"folder", "text", "labelled"};
     bool by_name = false;

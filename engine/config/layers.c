@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CHAIN_MAX = 32, FILE_MOST = 1 << 20 };
+enum { CHAIN_MAX = 32, FILE_MOST = 1 << 20 }; /* most files in a chain of bases; most bytes of a file */
 
 /* A file that is being loaded, in the chain from the first file to its bases. */
 typedef struct ancestry {

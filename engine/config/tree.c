@@ -82,7 +82,7 @@ static void write_scalar(const d9_tree *node, bool bracketed, d9_text *text) {
         d9_text_add(text, "%s", node->text);
 }
 
-/* Keys of options and tricks are written plainly, any other key in quotes. */
+/* True for a key that is written without quotes, such as the keys of options and the names of tricks. */
 static bool is_plain_key(const char *key) { return key[0] && key[0] != '-' && !key[strspn(key, D9_NAME_CHARACTERS)]; }
 
 static void write_key(const char *key, d9_text *text) {

@@ -19,7 +19,7 @@ typedef struct d9_tree {
     d9_tree_kind kind;
     const char *key;  /* its key in a map; NULL: the root, or an element of a list */
     const char *text; /* value of a scalar */
-    bool quoted;
+    bool quoted;      /* the scalar is in quotes, or is a block scalar */
     d9_place place, key_place;
     struct d9_tree *parent, *first, *last, *next;
     int count; /* children */

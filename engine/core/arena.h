@@ -15,13 +15,13 @@ D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, si
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                               void *pointer); /* address of a pointer to any object type */
 /* Makes room for one more item in the array `*items`, which holds `count` items in an arena. A full array is copied to
- * an array of twice the capacity (at first 16 items), and `*items` and `*capacity` are updated. */
+ * an array of twice the capacity (16 items if `*capacity` is 0), and `*items` and `*capacity` are updated. */
 #define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
     d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))
 D9_MUST_USE d9_status d9_arena_grow(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                     int *capacity, void *items);
 D9_MUST_USE d9_status d9_arena_copy(d9_context *context, d9_arena *arena, const char *text, char **copy);
-/* Copies an array of `count` texts. */
+/* Copies an array of `count` texts, and the texts themselves. */
 D9_MUST_USE d9_status d9_arena_copy_all(d9_context *context, d9_arena *arena, const char *const *texts, int64_t count,
                                         const char *const **copies);
 D9_MUST_USE d9_status d9_arena_format(d9_context *context, d9_arena *arena, char **text, const char *format, ...)

@@ -27,7 +27,7 @@ typedef enum d9_status {
     D9_SIGXCPU = 152 /* the soft limit of processor time is exceeded (ulimit -S -t) */
 } d9_status;
 
-/* True for a signal that asked for an orderly end. Its status is 128 + the signal number. */
+/* True for the status of a signal that asked for an orderly end: 128 + the number of the signal. */
 static inline bool d9_status_is_interrupt(d9_status status) {
     return status == D9_SIGHUP || status == D9_SIGINT || status == D9_SIGUSR1 || status == D9_SIGUSR2 ||
            status == D9_SIGTERM || status == D9_SIGXCPU;

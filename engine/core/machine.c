@@ -158,7 +158,7 @@ void d9_machine_processor(const d9_machine *machine, char *name, size_t size) {
     find_field(text, "model name", brand, sizeof brand);
     find_field(text, "cpu family", family, sizeof family);
     find_field(text, "model", model, sizeof model);
-    /* A hypervisor may hide the model number. The rest, such as "AMD EPYC", names ten years of different processors. */
+    /* A hypervisor may hide the model number. The remaining brand, such as "AMD EPYC", is that of many processors. */
     const bool nameless = *brand && !brand[strcspn(brand, "0123456789")] && *family && *model;
     snprintf(name, size, nameless ? "%s family %s model %s" : "%s", *brand ? brand : "processor", family, model);
 }

@@ -16,7 +16,7 @@ int32_t d9_argmax(const double *row, int64_t classes) {
     return best;
 }
 
-/* Percentage of the samples whose largest logit is the one of their class. */
+/* Percentage of the samples whose class has the largest logit; of equal logits that of the first class counts. */
 static d9_status accuracy(d9_context *context, const d9_evaluated *all, double *score, double *by_label) {
     int64_t correct = 0;
     (void)context;

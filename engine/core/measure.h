@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-/* The evaluated samples: `logits` and `labels`, or if `logits` is NULL the summed loss. */
+/* The evaluated samples: `logits` and `labels`; or, only for perplexity, the summed loss, with `logits` NULL. */
 typedef struct d9_evaluated {
     const double *logits;  /* (samples, classes), without NaN */
     const int32_t *labels; /* (samples): the class; -1: left out of perplexity; for AUC bit c: the sample has label c */

@@ -20,7 +20,7 @@
 #include "core/text.h"
 
 enum { POLL_NANOSECONDS = 100000000, LINE_SIZE = 240, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-/* Least size of a thread's stack. OMP_STACKSIZE=192k gives it: the system takes a part of that for itself. */
+/* Least size of a thread's stack. OMP_STACKSIZE=192k suffices, although the system uses a part of the 192 KiB. */
 enum { STACK_LEAST_BYTES = 128 << 10 };
 
 /* Signals that the guard blocks. Not SIGHUP if it is ignored, as under nohup: sigtimedwait would receive it anyway. */

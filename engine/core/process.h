@@ -31,8 +31,8 @@ enum { D9_PROCESSORS_MAX = 16384 };
 /* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
  * (D9_PROCESSORS_MAX; NULL: not wanted) receives the mask, all false if it is unknown. */
 int d9_processors(bool *allowed);
-/* Returns `wanted`, or the number of processors, with a warning, if that is smaller. Also warns if `sharers` processes
- * with `wanted` threads each have more threads than there are processors. */
+/* Returns `wanted` (0, the default number, stays 0), or the number of processors, with a warning, if that is smaller.
+ * Also warns if `sharers` processes with `wanted` threads each have more threads than there are processors. */
 int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);
 /* Sets *given to the number of threads, at most `wanted`, of the calling thread's OpenMP regions: OMP_THREAD_LIMIT and
  * OMP_MAX_ACTIVE_LEVELS may allow fewer. Switches OMP_DYNAMIC off, because it lets the number change from region

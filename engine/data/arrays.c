@@ -138,7 +138,7 @@ static void copy_images(const array *images, uint8_t *to) {
     for (int64_t i = 0; grey && i < images->count; i++) memset(to + 3 * i, images->data[i], 3);
 }
 
-/* Absolute value of label i; *negative: its sign. Labels are little-endian, and signed ones in two's complement. */
+/* Absolute value of label i; *negative: label < 0. Labels are little-endian, and signed ones in two's complement. */
 static uint64_t label_at(const array *labels, int64_t i, bool *negative) {
     const uint8_t *bytes = labels->data + i * labels->width;
     uint64_t value = 0;

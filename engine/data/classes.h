@@ -29,8 +29,8 @@ typedef struct d9_file_kind {
     const char *endings;          /* accepted endings of file names, as messages list them */
     bool (*is_name)(const char *name);
     int (*compare)(const char *a, const char *b); /* order of the names in a class, as strcmp; NULL: byte order */
-    const char *const *classes; /* the only class folders, NULL at the end; anything else is ignored without a warning;
-                                   NULL: all folders are classes */
+    const char *const *classes; /* names of the class folders, ended by NULL; others are ignored without a warning.
+                                   `classes` NULL: every folder is a class */
     /* Decodes a file into `sample`, which is zeroed and has d9_sample_bytes bytes; several threads call it at once.
      * D9_DATA: the file is damaged or too large. */
     d9_status (*decode)(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,

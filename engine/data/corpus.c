@@ -2,8 +2,8 @@
  * wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens (Merity et al. 2016).
  *
  * A byte order mark at the beginning of a file is skipped. Words are separated by ASCII white space, as by Python's
- * bytes.split(), and each line ends with the word "<eos>". Tokens number the words in the order of their first place in
- * the three files, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
+ * bytes.split(), and each line ends with the word "<eos>". Tokens number the words by their first occurrence in train,
+ * valid and test, as pytorch/examples/word_language_model does: "a b\na\n" is 0 1 2 0 2. With
  * options->known_vocabulary, a word that the model does not have becomes its "<unk>", or is an error without one. With
  * options->validation, the validation part is also the test part. */
 #include <stdio.h>

@@ -82,8 +82,8 @@ static char *find_line_end(char *line, char *text_end, char **next) {
     return end > line && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* Splits a line into cells. `cells` gets the first `most`, *count the number of all. Returns the error in the line;
- * NULL: none. */
+/* Splits a line into cells. `cells` gets the first `most` cells, *count the number of all cells. Returns the error in
+ * the line; NULL: none. */
 static const char *split_line(char *line, char *end, int most, const char **cells, int *count) {
     const char *cell, *wrong = NULL;
     for (*count = 0; line && !wrong; ++*count) {

@@ -193,8 +193,8 @@ done:
     return status;
 }
 
-/* If samples may have several labels, rejects evaluated samples of which each label belongs to all or to none: no area
- * under the curve is defined. */
+/* If samples may have several labels, rejects a test set in which every label belongs to all samples or to none: no
+ * area under the curve is defined. */
 static d9_status check_labels_vary(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const int32_t *labels = dataset->test.labels;
     bool differ = false;
@@ -206,8 +206,8 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
                    options->table ? options->table : "labels.csv", (long long)dataset->test.count);
 }
 
-/* Splits off a sixth as the test set if the source has none. A requested validation set then replaces the test set,
- * unless the model was trained on none of the samples. */
+/* Splits off a sixth as the test set if the source has none, identifies the user's own samples, replaces the test set
+ * by a requested validation set unless all samples are unseen, and checks the parts. A stream gets only its rule. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);

@@ -23,7 +23,7 @@ enum {
     D9_TRAINED_MAX = 64
 };
 typedef struct d9_provenance {
-    int rule;
+    int rule;                       /* version of the rule in data/split.h that drew the parts */
     int64_t classes;                /* number of class_names; 0 in d9_dataset.provenance */
     const char *const *class_names; /* (classes); NULL: unknown */
     uint64_t test_digest;           /* digest of the test images, independent of their order */
@@ -63,7 +63,7 @@ typedef struct d9_dataset {
     const char *lost_column;  /* labelled, in an evaluation: the column that made the parts of the training, if the
                                  table lacks it; NULL: none. Valid until d9_dataset_load returns */
     bool no_test;             /* options->validation, and a folder with val/ but no test/: `test` is val/ */
-    bool unseen;              /* no sample is among the training samples that options->known records (`trained`) */
+    bool unseen;              /* no sample is among options->known->trained_digests; false if that cannot be told */
     d9_provenance provenance; /* only `rule` if the samples are published, synthetic or a stream */
     struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;

@@ -1,4 +1,4 @@
-/* Reviews of IMDB: the order of their files, checksums to verify them by, and reading them. */
+/* Reads the reviews of IMDB: the order of their files, and the checksums of the four class folders. */
 #include "data/source.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const d9_dataset_file folders[] = {
 
 /* ---- names ---- */
 
-/* True for NUMBER_RATING.txt; sets the number. */
+/* True for NUMBER_RATING.txt. *number: its NUMBER; left unchanged if the name does not begin with a digit. */
 static bool parse_name(const char *name, long *number) {
     char *after;
     if (*name < '0' || *name > '9') return false;

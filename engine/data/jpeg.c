@@ -20,7 +20,7 @@ enum {
     CODES_MAX = 256,
     TABLE_HEAD = 17,
     COEFFICIENTS = 64,
-    EXIF = 0xe1, /* also of other data, such as XMP */
+    EXIF = 0xe1, /* segment APP1: Exif, or other data such as XMP */
     ADOBE = 0xee,
     ADOBE_BYTES = 12
 };
@@ -127,8 +127,8 @@ bool d9_jpeg_is_decodable(const uint8_t *bytes, size_t size) {
 static const char *find_missing(const segment *frame, const segment *scan, const tables *known) {
     const size_t components = scan->size > 0 ? scan->bytes[0] : 0;
     if (scan->size != 4 + 2 * components) return NULL;
-    /* Three bytes: the first coefficient, the last one, and two halves: the lowest bit of them that an earlier scan
-     * sent (0: none did), and the lowest that this scan sends. */
+    /* Three bytes: index of the first coefficient, index of the last, and two 4-bit numbers: the lowest bit of these
+     * coefficients that earlier scans sent (0: none did), and the lowest bit that this scan sends. */
     const uint8_t *coefficients = scan->bytes + 1 + 2 * components;
     const bool all = frame->marker != FRAME_PROGRESSIVE;
     const bool dc = all || (coefficients[0] == 0 && coefficients[2] >> 4 == 0), ac = all || coefficients[0] > 0;

@@ -1,6 +1,6 @@
-/* Pictures of any size in a folder and its subfolders, and a CSV that names those to use with their labels (labels.h).
+/* Pictures of any size in a folder and its subfolders; a CSV (labels.h) lists the pictures to use and their labels.
  *
- * A row's file is a path below the folder, or only a file's name, if no other file there has it. */
+ * A row's file is a path below the folder, or only a file name, if a single picture has this name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,7 +100,7 @@ static void warn_separator(const reading *self, const labels *labels) {
                self->faults->file, (long long)self->csv.lines[row], *other, self->separator, *other);
 }
 
-/* Sets the classes to the different names of all rows, sorted, or to those of the model. */
+/* Sets the classes to the distinct labels of all rows, sorted, without empty ones; or to the model's classes. */
 static d9_status find_classes(const reading *self, const labels *labels) {
     d9_status status = D9_OK;
     const d9_provenance *known = self->options->known;
@@ -137,7 +137,7 @@ static d9_status check_classes(const reading *self) {
 
 static int64_t class_of(const reading *self, const char *name) {
     const d9_label_table *table = self->table;
-    if (self->options->known && self->options->known->class_names) { /* these may be unsorted */
+    if (self->options->known && self->options->known->class_names) { /* a model's classes may be unsorted */
         for (int64_t c = 0; c < table->classes; c++)
             if (!strcmp(name, table->class_names[c])) return c;
         return -1;
@@ -294,8 +294,8 @@ static const char *file_of(const reading *self, int64_t row) {
     return file;
 }
 
-/* Adds a fault and sets *fine to false if a cell is wrong. Checks only that the cell of a required label is not empty;
- * read_label checks the labels. */
+/* Adds a fault and sets *fine to false if the cell of the file, group or part is wrong, or if a required label is
+ * missing. read_label checks the labels. */
 static d9_status check_row(const reading *self, int64_t row, bool *fine) {
     const char *file = file_of(self, row), *group = cell(self, row, GROUP_COLUMN),
                *split = cell(self, row, SPLIT_COLUMN), *label = cell(self, row, LABEL_COLUMN);

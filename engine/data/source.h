@@ -68,7 +68,7 @@ typedef struct d9_published {
                       uint8_t **bytes, size_t *size);
 } d9_published;
 extern const d9_published d9_wikitext2_published; /* the others: data/cifar.h, and d9_imdb_published below */
-/* Published weights of a network: a name like that of a dataset, and a file (weights.c). */
+/* Published weights of a network (weights.c), found and fetched like a dataset: their name and their file. */
 extern const char d9_weights_name[];
 extern const d9_published d9_weights_published;
 /* Reads a file unchanged: the d9_published.read of WikiText-2 and of weights. */

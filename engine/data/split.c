@@ -191,7 +191,7 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
                found > 0 ? "more " : "", noun, unnamed == 1 ? " is" : "s are");
 }
 
-/* Counts the training and the test images that are among the recorded training images of the model (D9_TRAINED_MAX). */
+/* Counts the training images, trained[0], and test images, trained[1], that are among known->trained_digests. */
 static void count_trained(const identity *all, int64_t count, const d9_provenance *known, int64_t trained[2]) {
     int k = 0;
     trained[0] = trained[1] = 0;

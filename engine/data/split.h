@@ -30,7 +30,7 @@ enum {
 /* Version of the rule to use: that of options->known; without it, the current one. */
 int d9_split_rule(const d9_dataset_options *options);
 
-/* The draw of a file by the name of its class and `name`; uniform in 64 bits. */
+/* The draw of a file by its class and `name`, uniform in 64 bits. `draw`: its purpose, a D9_DRAW_NAME_... */
 uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, const char *name);
 /* True if the draw puts a file into the test part; a sixth of all draws do. */
 bool d9_is_test_draw(uint64_t draw);

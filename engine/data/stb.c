@@ -74,11 +74,11 @@ static void stb_release(void *pointer) {
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
 
-/* A JPEG, as the file has it or in a copy with other segments. */
+/* The bytes of a JPEG file, or of a copy with added segments. */
 typedef struct jpeg {
     const uint8_t *bytes;
     size_t size;
-    uint8_t *copy; /* NULL: `bytes` is the file */
+    uint8_t *copy; /* owned; NULL: `bytes` is the file */
 } jpeg;
 
 /* Replaces *to by a copy with a segment inserted after the first marker. */

@@ -31,12 +31,12 @@ D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
 
 typedef struct d9_description {
     d9_arena arena;
-    const char *config;                       /* YAML, for d9_config_parse */
+    const char *config;                       /* YAML, for d9_config_parse; "": from d9_description_assume */
     int64_t height, width, channels, classes; /* texts: 1, number of tokens, 1 */
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
     double mean[4], std[4];                   /* per channel, in byte units as in d9_dataset; texts: 0 and 1 */
-    d9_provenance data;                       /* of the training samples; not in the file: rule 1 and class names */
+    d9_provenance data;                       /* of training samples; rule 1 if not in file; zeros if `config` is "" */
 } d9_description;
 
 /* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
@@ -54,7 +54,7 @@ static inline const d9_vocabulary *d9_description_words(const d9_description *de
     return description && description->vocabulary.count > 0 ? &description->vocabulary : NULL;
 }
 /* Sets *data to the provenance of the samples that trained the model, for d9_config_dataset when `config` evaluates
- * that model. Its prepared_otherwise compares the image settings of `config` with those of the model. */
+ * that model. Its prepared_otherwise is true if the image settings of `config` differ from those of the model. */
 D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_description *description,
                                                 const char *path, const d9_config *config, d9_provenance *data);
 /* Sets the normalisation of a loaded dataset to the model's. Returns D9_DATA if classes, or kind or size of the samples

@@ -124,7 +124,7 @@ void d9_predictor_close(d9_predictor *predictor) {
 
 /* ---- running ---- */
 
-/* Returns false if a logit is NaN or +inf, or if all are -inf. */
+/* The probability of each class. Returns false if a logit is NaN or +inf, or if all are -inf. */
 static bool softmax(const double *logits, int64_t classes, double *probabilities) {
     double largest = -INFINITY, sum = 0;
     for (int64_t c = 0; c < classes; c++) largest = fmax(largest, logits[c]);

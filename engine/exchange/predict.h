@@ -23,7 +23,7 @@ typedef struct d9_predictor_options {
 
 typedef struct d9_predictor {
     d9_context *context;
-    d9_config *config;           /* of the model, with the batch size for predictions */
+    d9_config *config;           /* of the options or the model; its batch size is that of predictions */
     d9_description *description; /* size of a sample, and number and names of classes */
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */
@@ -48,7 +48,7 @@ D9_MUST_USE d9_status d9_predictor_encode(const d9_predictor *predictor, d9_cont
 /* Predicts samples: pixels u8 (count, height, width, 3) RGB, or tokens i32 (count, width) of texts. probabilities:
  * (count, classes), the softmax (several labels: the sigmoids) of the logits averaged over the configuration's views.
  * Samples do not influence each other. features: (count, predictor->features), the flattened input of the last linear
- * layer, averaged over the same views; NULL: not wanted. */
+ * layer, averaged over the same views; NULL: not wanted. D9_DATA: the logits are not finite. */
 D9_MUST_USE d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t count,
                                        double *probabilities, double *features);
 void d9_predictor_close(d9_predictor *predictor);

@@ -53,7 +53,7 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 
 /* ---- errors ---- */
 
-/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or nothing fails now. */
+/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or loading succeeds. */
 static const d9_config_edit *find_failing_edit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     for (some.count = 0; some.count <= draft->edits.count; some.count++) {

@@ -49,13 +49,13 @@ typedef struct d9_grid_point {
 } d9_grid_point;
 
 typedef struct d9_arm {
-    const char *name;      /* unique; also the name of the folder of its runs: "celu,train.epochs=4" */
-    const char *label;     /* shown in plots and tables */
-    const char *baseline;  /* name of the arm that it is compared with; NULL: none */
-    const char *trick;     /* ablation: the trick removed or added; NULL: none */
-    bool companions;       /* ablation: the trick's companions change with it */
-    d9_config_edits edits; /* all that were applied to the configuration file, in order */
-    const d9_grid_point *grid;
+    const char *name;          /* unique; also the name of the folder of its runs: "celu,train.epochs=4" */
+    const char *label;         /* shown in plots and tables */
+    const char *baseline;      /* name of the arm that it is compared with; NULL: none */
+    const char *trick;         /* ablation: the trick removed or added; NULL: none */
+    bool companions;           /* ablation: the trick's companions change with it */
+    d9_config_edits edits;     /* all that were applied to the configuration file, in order */
+    const d9_grid_point *grid; /* (grid_count): the arm's values of the grid's keys, or drawn values of a trial */
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
@@ -67,7 +67,7 @@ typedef struct d9_arm {
 
 typedef struct d9_experiment {
     d9_arena arena;
-    const char *file, *title, *question; /* question NULL: not given */
+    const char *file, *title, *question; /* file: path of the experiment or configuration; question NULL: none */
     const char *command;                 /* shell command that repeats the experiment, without --out */
     d9_experiment_kind kind;
     d9_arm *arms;

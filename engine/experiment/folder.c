@@ -214,9 +214,9 @@ static bool begins_alike(const json_t *before, const json_t *now, const char *ke
 }
 
 /* True if the search `wanted` can continue the search `held`: both have rungs of seeds, or both have rungs of epochs
- * and the rungs and seeds of `held` come first in `wanted`. Every trial in `wanted` then has all its arms, one after
- * another, and a rung is finished if all recorded seeds are, as the report expects. True also if either is no
- * search. */
+ * and the rungs and seeds of `held` come first in `wanted`. Then, as the report expects, the arms of each trial in
+ * `wanted` lie one after another, and a rung is finished once the runs of all recorded seeds are done. True also if
+ * either is no search. */
 static bool continues_rungs(const json_t *held, const json_t *wanted) {
     const json_t *before = json_object_get(held, "search"), *now = json_object_get(wanted, "search");
     if (!before || !now) return true;

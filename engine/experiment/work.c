@@ -160,7 +160,7 @@ static void forward_signal(const worker_pool *pool, int number) {
 /* Waits until all workers have ended. Returns the first failure. A killed worker counts as no failure, because
  * other workers or the next call take over its run. */
 static d9_status wait_for_all(worker_pool *pool) {
-    enum { FORWARD_AFTER = 10 }; /* pauses, in which the workers get the terminal's own signal if there is one */
+    enum { FORWARD_AFTER = 10 }; /* pauses before forwarding; by then the workers have a Ctrl-C of the terminal */
     d9_status first = D9_OK;
     int waited = 0; /* pauses since the signal */
     const d9_work_observer *observer = &pool->self->options->observer;

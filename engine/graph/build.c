@@ -1,4 +1,4 @@
-/* Builders for model files, which add nodes with their parameters and outputs and infer the shapes; see graph.h. */
+/* Builders, called by models: each adds a node with its parameters and outputs and infers the shapes; see graph.h. */
 #include "graph/edit.h"
 #include "graph/init.h"
 #include "graph/op.h"

@@ -9,8 +9,8 @@
  *   for (n = d9_edit_next(g, op, 0); n != D9_NONE; n = d9_edit_next(g, op, n + 1)) */
 d9_node_id d9_edit_next(const d9_graph *graph, d9_op op, d9_node_id from);
 
-/* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from` and in which the output of each
- * node but the last has a single consumer. Fills nodes[count]; false if there is none. */
+/* Finds the next chain ops[0] -> ops[1] -> ... whose first node is at or after `from`: output 0 of a node is input 0 of
+ * the next node, and no other node reads it. Fills nodes[count]; false if there is no chain. */
 bool d9_edit_find_chain(const d9_graph *graph, const d9_op *ops, int count, d9_node_id from, d9_node_id *nodes);
 
 /* Exchanges two neighbours of a chain: first -> second becomes second -> first. Both must have one data input and one

@@ -1,4 +1,4 @@
-/* Graphs: adds, removes, finds and copies values and nodes. Builders for model files: build.c; shapes: op.c. */
+/* Adds, removes, finds and copies values and nodes of a graph. Builders for models: build.c; shape inference: op.c. */
 #include "graph/graph.h"
 #include "core/system.h"
 #include "graph/op.h"

@@ -56,7 +56,7 @@ typedef enum d9_buffer {
 const char *d9_buffer_name(d9_buffer buffer); /* "state"; "accumulator" for all accumulators */
 
 typedef enum d9_value_kind {
-    D9_VALUE_ACTIVATION,
+    D9_VALUE_ACTIVATION, /* also a batch's tokens and labels, narrowed weights, and gradients of activations */
     D9_VALUE_PARAMETER,
     D9_VALUE_STATISTIC,
     D9_VALUE_GRADIENT, /* gradient of a parameter */

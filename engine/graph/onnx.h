@@ -8,7 +8,7 @@ typedef struct d9_onnx_writer {
     const d9_graph *graph;
     const double *mean, *std; /* per channel, for pixels 0 to 255 */
     int64_t channels;
-    /* Starts a node. `inputs` ends with NULL. */
+    /* Starts a node. `inputs` ends with NULL; "" stands for an optional input that is left out. */
     void (*begin)(struct d9_onnx_writer *self, const char *op, const char *name, const char *const *inputs,
                   const char *output);
     void (*output)(struct d9_onnx_writer *self, const char *output); /* a further output of the node */

@@ -20,7 +20,7 @@ typedef enum d9_stem { D9_STEM_AUTO, D9_STEM_CIFAR, D9_STEM_IMAGENET } d9_stem;
     "cifar: a 3x3 convolution\n"                                                                                       \
     "imagenet: a 7x7 convolution of stride 2 and a max pool of stride 2"
 typedef struct d9_stem_roles {
-    const char *conv, *norm, *act, *pool;
+    const char *conv, *norm, *act, *pool; /* roles of the nodes; pool: only of the imagenet stem */
 } d9_stem_roles;
 /* Builds the stem. Returns D9_USAGE if the stem's output would have fewer than `least` pixels a side. */
 D9_MUST_USE d9_status d9_parts_stem(d9_context *context, d9_graph *graph, const d9_stem_roles *roles, d9_stem stem,
@@ -31,8 +31,8 @@ D9_MUST_USE d9_status d9_parts_conv_norm(d9_context *context, d9_graph *graph, c
 D9_MUST_USE d9_status d9_parts_norm_act(d9_context *context, d9_graph *graph, const char *norm, const char *act,
                                         d9_value_id x, d9_value_id *y);
 
-/* Add a convolution or linear layer with `ROLE.weight` and `ROLE.bias`, both uniform in +-1/sqrt(fan-in), as PyTorch
- * initialises them. */
+/* Add a convolution (stride 1, padding kernel / 2) or a linear layer, with `ROLE.weight` and `ROLE.bias`, both uniform
+ * in +-1/sqrt(fan-in), as PyTorch initialises them. */
 D9_MUST_USE d9_status d9_parts_conv_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,
                                          int64_t channels, int kernel, d9_value_id *y);
 D9_MUST_USE d9_status d9_parts_linear_bias(d9_context *context, d9_graph *graph, const char *role, d9_value_id x,

@@ -9,7 +9,7 @@
 
 typedef struct d9_parallel d9_parallel;
 
-typedef struct d9_parallel_kind { /* an implementation of the d9_parallel_... functions below */
+typedef struct d9_parallel_kind { /* implements the d9_parallel_... functions below; `agree`: d9_parallel_maximum */
     /* NULL: d9_parallel_allocate calls d9_allocate, as with one process */
     d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
                           void **memory);

@@ -311,7 +311,7 @@ static d9_status push_integer(reader *r, size_t bytes) {
     return status != D9_OK ? status : push_number(r, bytes == 4 ? (int32_t)number : number);
 }
 
-/* Stores the uppermost value of the stack in the memo under the next number. */
+/* Stores the top of the stack in the memo. Its number follows in `bytes` bytes and must be the next unused one. */
 static d9_status memorize(reader *r, size_t bytes) {
     int64_t number;
     const d9_status status = read_number(r, bytes, &number);

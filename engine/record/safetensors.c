@@ -294,8 +294,8 @@ d9_tensor_type d9_tensor_type_of(d9_type type) {
     return of[type];
 }
 
-/* A case of d9_tensor_to_doubles: converts each element `x` of the tensor, which is of this type, by an expression in
- * x. */
+/* A case of d9_tensor_to_doubles. `type`: C type of the tensor's elements; `expression` converts an element, x, to
+ * double. */
 #define WIDEN(type, expression)                                                                                        \
     for (int64_t i = 0; i < count; i++) {                                                                              \
         const type x = ((const type *)tensor->bytes)[i];                                                               \

@@ -41,7 +41,7 @@ typedef struct d9_safetensors {
 /* Reads a safetensors file, or one that PyTorch saved (pytorch.c). Unreadable or malformed: D9_DATA, naming the file
  * and any tensor at fault. */
 D9_MUST_USE d9_status d9_safetensors_read(d9_context *context, const char *path, d9_safetensors **file);
-/* Decodes a file in memory, whose bytes are no longer needed afterwards. `path` is used in messages only. */
+/* Decodes a file of either format in memory. Its bytes are not needed afterwards. `path` is used in messages only. */
 D9_MUST_USE d9_status d9_safetensors_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
                                             d9_safetensors **file);
 void d9_safetensors_free(d9_context *context, d9_safetensors *file);

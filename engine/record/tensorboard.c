@@ -70,8 +70,8 @@ static void begin_event(d9_tensorboard *board, int64_t step, double wall_time) {
     if (step) d9_message_integer(&board->event, EVENT_STEP, step); /* proto3 omits zeros */
 }
 
-/* Chooses the time in the name of a new file: later than those of all other files of the folder, because TensorBoard
- * reads files in the order of their names. */
+/* Chooses the time in the name of a new file: the wall time or, if an event file of the folder has this time or a later
+ * one, a second after the latest, because TensorBoard reads files in the order of their names. */
 static int64_t choose_seconds(const d9_context *context, const char *folder, double wall_time) {
     d9_context quiet = *context; /* a folder that cannot be listed counts as empty */
     d9_arena arena = {0};

@@ -45,8 +45,8 @@ typedef enum d9_clock_end {
 typedef struct d9_clock {
     const char *name, *brief, *doc; /* "train_seconds"; its meaning in a few words; its meaning in a sentence */
     d9_clock_end until;
-    bool in[D9_SEGMENT_COUNT];
-    bool usual; /* shown by default; the others serve comparisons */
+    bool in[D9_SEGMENT_COUNT]; /* by d9_segment_kind; not read for D9_CLOCK_FINAL_ACCURACY */
+    bool usual;                /* shown by default; the others serve comparisons */
 } d9_clock;
 const d9_clock *d9_clock_at(int index);          /* train, airbench, dawnbench, process; NULL: index past the end */
 const d9_clock *d9_clock_find(const char *name); /* NULL: no such clock */

@@ -4,8 +4,8 @@
  *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
  *   d9_figures_set_text(&table, row, column, "celu"); d9_figures_set_number(&table, row, column, 94.12)
  *
- * Texts are not copied; they must live as long as the table. TSV writes numbers with 10 significant digits, the
- * page with the decimals of the column. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * Texts and columns are not copied; they must live as long as the table. TSV writes numbers with 10 significant
+ * digits, the page with the column's decimals. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #pragma once
 
 #include "core/arena.h"
@@ -70,4 +70,4 @@ void d9_tsv_number(d9_text *text, double number); /* NAN: nothing */
 /* Distance of ticks: the smallest 1, 2 or 5 times a power of ten that divides `range` (> 0) into at most `most` parts.
  */
 double d9_axis_step(double range, int most);
-int d9_axis_digits(double step); /* decimals that write a multiple of `step` */
+int d9_axis_digits(double step); /* number of decimals needed to write the multiples of `step` */

@@ -17,7 +17,7 @@
  * contiguous range, which begins at element (c, x, y, 0). */
 typedef struct patch_matrix {
     int size, d; /* side of a patch; entries of a patch */
-    int64_t height, across, count;
+    int64_t height, across, count; /* of the image; patches per row; patches of the image */
     int16_t *columns;
 } patch_matrix;
 

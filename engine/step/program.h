@@ -12,7 +12,7 @@
 
 enum { D9_PREVIEW_EPOCHS = 8 /* epochs whose batches a preview shows, also if the run is shorter */ };
 
-/* ---- accumulators: named arrays that updates and the tail keep between steps, besides the state ---- */
+/* ---- accumulators: named arrays, besides the state, that updates and the tail read and write ---- */
 typedef enum d9_accumulator_layout {
     D9_ACCUMULATOR_OF_GROUPS, /* one element per trained parameter, laid out as GRADIENT; initially zero */
     D9_ACCUMULATOR_OF_STATE,  /* one element per element of STATE; initially a copy of STATE */
@@ -95,8 +95,8 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 typedef struct d9_tail_node {
     d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
-    d9_coefficient ratio;
-    double power; /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
+    d9_coefficient ratio; /* D9_OP_LERP: to = ratio * to + (1 - ratio) * from */
+    double power;         /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
     /* Unless 0, the node runs only at the end of the run: once in the step before the last `last` updates, with a ratio
      * of 0, and then in every when.every-th of these updates. Replaces when.offset. */
     int64_t last;
@@ -172,9 +172,9 @@ int64_t d9_stream_windows(int64_t tokens, int64_t columns, int64_t length);
 
 typedef struct d9_table {
     const char *name;
-    double *values;
+    double *values; /* (count), one for each step or for each class */
     int64_t count;
-} d9_table; /* by step, or by class */
+} d9_table;
 
 /* ---- phases, whose changes on_phases adds, and the program ---- */
 

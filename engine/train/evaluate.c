@@ -101,7 +101,7 @@ static d9_status run_images(d9_session *session, const d9_views *views, const se
     const int reach = d9_views_padding(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
-    int64_t step = 0; /* gives dropout that stays on in evaluation another mask for each batch and view of this call */
+    int64_t step = 0; /* new for each batch and view, so that dropout that stays on in evaluation draws new masks */
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent), "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent) * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -308,7 +308,7 @@ done:
 
 /* Runs the views. `view_logits` has space for one of them. `mean_logits`, zeros before, becomes the weighted sum over
  * the views; with `views.first_only_share`, confident images have the logits of the first view instead. Sets score and
- * loss of the plain view; runs it separately if none of `views` is plain and covers all images. */
+ * loss of the plain view; runs this view separately unless it is in `views` and was run on all images. */
 static d9_status run_views(d9_session *session, const d9_views *views, double *view_logits, double *mean_logits,
                            d9_evaluation *evaluation) {
     d9_status status;

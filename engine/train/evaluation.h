@@ -7,7 +7,7 @@
  * interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
 /* Computes the logits (eval_samples, classes) that d9_evaluation.score_tta comes from: of the program's views, with
- * `first_only_share`. Not for streams. */
+ * `first_only_share`. Also scores the plain view, so it fails as d9_session_evaluate does. Not for streams. */
 D9_MUST_USE d9_status d9_session_logits_tta(d9_session *session, double *logits);
 /* Like d9_session_logits; `features` (NULL: none) gets the weighted sum over the views of the classifier's inputs,
  * (eval_samples, elements per image of eval.features). The program must then have been built with features. */

@@ -12,8 +12,8 @@ typedef struct search {
     const d9_precision *precision;
     d9_extent extent;
     int longest_rule;
-    int64_t bytes;
-    d9_fit *best;
+    int64_t bytes; /* memory limit */
+    d9_fit *best;  /* the result so far */
 } search;
 
 int64_t d9_memory_total(const d9_memory_use *use) {

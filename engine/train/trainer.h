@@ -38,9 +38,9 @@ typedef struct d9_train_options {
 } d9_train_options;
 
 /* Trains once. An interrupt lets the current update finish but not an evaluation, writes a checkpoint to `out` and
- * returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also if another process
- * trains in `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation, or numbers of a checkpoint are not
- * finite. Free the result with d9_result_free. */
+ * returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also with both resume and
+ * overwrite, or if another process trains in `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation,
+ * or numbers of a checkpoint are not finite. Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 

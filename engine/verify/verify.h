@@ -49,8 +49,8 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *
  * Up to eight perturbations are tried, until the error is within twice the sensitivity; the row then passes. Rule by
  * rule, only products in tf32 have such a tolerance.
- *
- * Returns D9_CHECK_FAILED if a row failed, D9_DATA if a file is not a reference case. */
+ * Returns D9_CHECK_FAILED if a row failed or there was none, D9_DATA if a file is not a reference case, D9_USAGE if the
+ * precision is unknown, or is a half precision of the reference backend. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);
 
 /* Difference of two tensors, from which verify computes the errors that it reports. */

@@ -1,8 +1,8 @@
-/* Work for all threads, shared out as it is done: a thread on a slow core, or beside another program, does less of it.
+/* Work items distributed dynamically among threads: a slow thread (a slow core, another program on it) does fewer.
  *
- * Each thread has a part of consecutive items, the same one whenever there are as many, because its core's cache may
- * still hold what it wrote there. A thread that has finished its part takes items of the other parts. What an item
- * computes must not depend on the thread, so that results have the same bits with any number of threads. */
+ * Each thread starts with a part of consecutive items. With the same numbers of items and threads it gets the same part
+ * again, whose data its core's cache may still hold. A thread that has finished its part takes items of other parts.
+ * An item's result must not depend on the thread, so that results have the same bits with any number of threads. */
 #pragma once
 
 #include "kernels/integers.h"
@@ -14,7 +14,7 @@
 enum { D9_CPU_MOST_PARTS = 64 };
 
 typedef struct d9_cpu_items {
-    int threads, parts; /* of the region: threads wanted, and parts, at most one for each thread */
+    int threads, parts; /* threads wanted for the parallel region; parts of the items, at most one for each thread */
     bool backwards;     /* parts are taken from their last item to their first */
     struct {
         _Alignas(64) _Atomic int64_t next; /* next item to be taken; may exceed `end` */
@@ -22,7 +22,7 @@ typedef struct d9_cpu_items {
     } part[D9_CPU_MOST_PARTS];
 } d9_cpu_items;
 
-/* Shares out `count` items from `first` on among at most `threads` threads. Returns `items`. */
+/* Divides items [first, first + count) into parts for at most `threads` threads. Returns `items`. */
 static inline d9_cpu_items *d9_cpu_items_share(d9_cpu_items *items, int64_t first, int64_t count, int threads,
                                                bool backwards) {
     items->threads = (int)d9_max(1, d9_min(count, threads));

@@ -51,8 +51,8 @@ typedef struct d9_cpu_batch { /* one augmented batch */
 typedef struct d9_cpu_prologue {
     d9_kernel_act act;
     d9_kernel_in reference; /* y or x of the activation; its row in activations.def says which */
-    const float *bias;      /* (C) of a norm before RELU: compute RELU's sign again, the same one, from the norm's x
-                               instead of reading the reference; NULL: read it. Only without addend and dz. */
+    const float *bias;      /* (C): bias of a norm before RELU, whose slope is then recomputed from the norm's x. NULL
+                               (required with an addend or with data in dz): the reference is read */
     d9_kernel_in addend;    /* data NULL: no addition */
     d9_kernel_out dz;       /* data NULL: not written */
 } d9_cpu_prologue;
@@ -76,7 +76,7 @@ struct d9_gemm_block;
 struct d9_recur_part; /* kernels/cpu/recur.h */
 typedef struct d9_cpu_loops {
     const char *level;                                    /* "plain", "v3", "v4", "v4bf16" */
-    int product_rows, product_across_rows, product_width; /* D9_PRODUCT_ROWS, _ACROSS and _WIDTH of loops/product.h */
+    int product_rows, product_across_rows, product_width; /* the constants D9_PRODUCT_... of loops/product.h */
     int recur_rows[D9_CELL_COUNT];                        /* samples of a recurrent layer's tile, by cell */
     bool product_pairs;                                   /* products multiply pairs of bf16 */
 #define D9_LOOP(name, arguments) void(*name) arguments;
@@ -197,7 +197,7 @@ int64_t d9_cpu_correct(const d9_cpu *cpu, const d9_kernel_loss *shape, const flo
 void d9_cpu_metrics(const d9_kernel_loss *shape, const float *loss, const int32_t *labels, int64_t correct,
                     int64_t step, double *metrics);
 
-/* Updates w (count) by its gradient g. state: an array for each state; a NULL entry: 0 in every step, not stored. */
+/* Updates w (count) by its gradient g. state: arrays; from the first NULL on, states are 0 in each step, not stored. */
 void d9_cpu_update_group(const d9_cpu *cpu, const d9_cpu_update *rule, const float *g, int64_t count, float *w,
                          float *const state[D9_UPDATE_STATES]);
 /* Bytes of scratch, aligned to 64 bytes, for d9_cpu_orthogonal_update. */

@@ -1,4 +1,4 @@
-/* The parallel part of moments.h: images over threads, sums over images in order, and the algebra in double. */
+/* The parallel part of moments.h: distributes images over threads, adds their sums in order, evaluates the formulas. */
 #include "kernels/cpu/moments.h"
 #include "kernels/cpu/items.h"
 #include "kernels/cpu/statistics.h"

@@ -3,7 +3,7 @@
  * The images are split into about SLICES slices, whatever the number of threads, so results do not depend on it. The
  * second pass reads the arrays of the first and should find them in the shared cache. If that cache holds one group for
  * each thread, and there are enough groups for all threads, a thread processes whole groups, without barriers between
- * the passes. Otherwise the threads process a few groups at a time, a slice each, with barriers between the passes.
+ * the passes. Otherwise the threads share the slices of a few groups at a time, with barriers between the passes.
  *
  * Scratch: doubles (G, slices, 2, C), then floats (G, TERMS, C) of per-group terms, then floats (G, C) of pivots. */
 #include "kernels/cpu/items.h"
@@ -122,7 +122,7 @@ static void run_group(const job *j, int64_t g) {
     for (int64_t s = j->l.slices - 1; s >= 0; s--) run_apply(j, g * j->l.slices + s);
 }
 
-typedef struct rounds { /* of `together` groups, the last one of fewer */
+typedef struct rounds { /* rounds of `together` groups; the last one may have fewer */
     int64_t together;
     d9_cpu_items first, second; /* slices of the first and of the second pass */
 } rounds;
@@ -134,7 +134,7 @@ static void share_round(const job *j, const rounds *r, d9_cpu_items *pass, int64
 }
 
 /* Runs both passes over all groups, some groups at a time; each thread computes the terms of some channels. All threads
- * of the team must call it. Between the barriers no thread takes slices, so that one thread can share out others. */
+ * of the team must call it. Between the barriers no thread takes slices: thread 0 shares out the next pass's slices. */
 static void run_rounds(const job *j, rounds *r) {
     const range channels = range_of_thread(j->norm->channels);
     for (int64_t from = 0; from < j->norm->groups; from += r->together) {
@@ -266,8 +266,8 @@ static void sum_backward(const job *j, int64_t g, const d9_cpu_run *run, double 
                                       sums);
 }
 
-/* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). The terms
- * of the forward pass are computed before the sums. */
+/* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). Sets the
+ * terms that need no sums: those of the forward pass. compute_backward_terms sets b = S1 / n, c = inv_std^2 S2 / n. */
 static void set_norm_terms(const d9_kernel_norm *norm, const layout *l, const backward *b) {
     const int64_t channels = norm->channels;
     for (int64_t at = 0; at < norm->groups * channels; at++) {

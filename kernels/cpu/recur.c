@@ -124,7 +124,7 @@ static d9_kernel_in from_element(d9_kernel_in x, int64_t element) {
     return (d9_kernel_in){(const char *)x.data + element * d9_kernel_store_bytes(x.store), x.store};
 }
 
-/* du = sum of a^T h' over all steps, with a (T * N rows): in the first step h' is h0, later y of the step before. */
+/* du = sum of a^T h' over all steps; a: T * N rows; h': h0 (no data: zeros), then y of the step before */
 static void sum_steps(const d9_cpu *cpu, const d9_cpu_recur *l, const rows *a, d9_kernel_in y, char *scratch,
                       float *du) {
     const int64_t n = l->samples, h = l->units, later = a->count - n;

@@ -177,7 +177,7 @@ typedef struct gradient_plan {
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
     int64_t positions, tiles, panels, parts;
-    int64_t tile_step;     /* tiles in four lanes, reduced at a time by a product: 4 in f32, 8 as pairs of bf16 */
+    int64_t tile_step;     /* tiles that four lanes of a product's reduction hold: 4 in f32, 8 in pairs of bf16 */
     int64_t tiles_at_once; /* number of tiles in a block: a multiple of `tile_step` */
 } gradient_plan;
 

@@ -20,9 +20,9 @@
 
 enum { D9_CLUSTER_BLOCKS = 8 }; /* largest cluster that every device with clusters supports */
 
-struct d9_limits {       /* limits of a device for one kernel */
-    int64_t block_bytes; /* dynamic shared memory of a block */
-    int cluster_blocks, multiprocessors;
+struct d9_limits {                       /* limits of a device for one kernel */
+    int64_t block_bytes;                 /* dynamic shared memory of a block */
+    int cluster_blocks, multiprocessors; /* most blocks of a cluster; multiprocessors of the device */
 };
 
 /* Bytes of shared memory that a block may have without cudaFuncSetAttribute. */

@@ -11,7 +11,7 @@
  * pointers are in host memory and are read before the launcher returns. Arrays at multiples of 16 bytes with channel
  * counts divisible by 8 are read and written 16 bytes at a time; others are slower, and their sums may have another
  * order. In element-wise kernels, biases, norms and the loss an output may be the same array as an input of the same
- * size and store unless a comment forbids it; any other overlap is an error. A launcher without elements to write
+ * size and type unless a comment forbids it; any other overlap is an error. A launcher without elements to write
  * launches nothing.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
@@ -367,7 +367,7 @@ int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape);
  *
  * A run has one guard in device memory. The host writes it before the first step: scale and inverse, bad =
  * D9_CUDA_FINE, the rest zero. Each step calls d9_cuda_guard_check on the gradients of its updates, then the updates
- * (which change no weight while `bad` is set), then d9_cuda_guard_end_step. */
+ * (which change no weight or state unless `bad` is D9_CUDA_FINE), then d9_cuda_guard_end_step. */
 enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
     float scale, inverse; /* loss scale; gradients are multiplied by `inverse` before use */
@@ -438,7 +438,7 @@ typedef struct d9_cuda_orthogonal_matrices { /* (rows, columns) each */
     float *w[D9_CUDA_MOST_MATRICES], *velocity[D9_CUDA_MOST_MATRICES];
 } d9_cuda_orthogonal_matrices;
 
-/* Arrays in the scratch memory, each aligned to 256 bytes if the scratch memory is; one for each weight matrix. */
+/* Arrays in the scratch memory. All arrays and matrices are aligned to 256 bytes if the scratch memory is. */
 typedef struct d9_cuda_orthogonal_arrays {
     void *terms, *sums;                   /* used by the kernels below */
     int64_t matrix_stride, square_stride; /* elements from one matrix to the next */

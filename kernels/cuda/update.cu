@@ -11,7 +11,7 @@ __global__ void advance_kernel(int64_t batches, int64_t *step) { *step += batche
 
 /* ---- clipping by the norm of all gradients ---- */
 
-enum { CLIP_BLOCKS = 1024 }; /* most blocks: each block of the second launch adds the sums of all blocks of the first */
+enum { CLIP_BLOCKS = 1024 }; /* most blocks of a launch; in the second, each block adds all blocks' sums of the first */
 
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK) clip_sums_kernel(const float *g, int64_t count, double *sums) {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(D9_BLOCK) clip_sums_kernel(const float *g, int
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/* An infinite norm gives the factor 0, and infinity times 0 is NaN; a norm that is NaN gives the factor 1. */
+/* Multiplies g by d9_clip_factor. An infinite norm gives the factor 0 (infinity times 0 is NaN), a NaN the factor 1. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     clip_kernel(d9_cuda_clip clip, const double *sums, int64_t count, float *g) {
@@ -108,7 +108,7 @@ D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t 
     return low;
 }
 
-/* An integer minimum does not depend on the order of the threads. */
+/* Lowers guard->bad to the first parameter with a non-finite gradient: an integer minimum, in any order of threads. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     guard_check_kernel(d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends, int32_t parameters,

@@ -1,6 +1,6 @@
 /* The changes among which D9_AUGMENT_CHANGE draws one for each image. A change moves the image's pixels or alters their
- * bytes; NONE does nothing. Pixels are computed in integers, so that every backend has the same bytes. The unit of
- * magnitudes is 1 / D9_CHANGE_UNIT.
+ * bytes; NONE does nothing. Pixels are computed in integers, so that every backend has the same bytes. d9_change stores
+ * magnitudes as integers in units of 1 / D9_CHANGE_UNIT.
  *
  * Shears and rotations have the middle of the image as their centre, and every pixel shows the nearest source pixel:
  * ROTATE by 90 degrees on 2 x 2 shows at (0, 0) the pixel (0, 1) or (1, 0). With magnitude m, BRIGHTNESS, SATURATION

@@ -1,10 +1,10 @@
-/* Clipping by the global norm, as PyTorch's clip_grad_norm_. */
+/* Clipping by the global norm, as PyTorch's clip_grad_norm_, which would also spread a NaN norm to every gradient. */
 #pragma once
 
 #include "kernels/formulas/common.h"
 #include <math.h>
 
-/* Returns a factor, at most 1, that makes the norm of share * g at most `most`. squares: sum of squares of g. */
+/* Returns a factor of at most 1 that limits the norm of share * g to `most`; 1 if `squares`, the sum of g^2, is NaN. */
 D9_FN double d9_clip_factor(double squares, double share, double most) {
     const double factor = most / (share * sqrt(squares) + 1e-6);
     return factor < 1 ? factor : 1;

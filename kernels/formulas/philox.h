@@ -14,17 +14,17 @@
 /* A stream has one purpose, or several told apart by `draw`. Renumbering would change the meaning of every seed: only
  * append. */
 enum {
-    D9_STREAM_ORDER = 0, /* sort key of a sample within an epoch */
-    D9_STREAM_CROP = 1,  /* v[0]: y, v[1]: x */
-    D9_STREAM_MIRROR = 2,
+    D9_STREAM_ORDER = 0,     /* sort key of a sample within an epoch */
+    D9_STREAM_CROP = 1,      /* v[0]: y, v[1]: x */
+    D9_STREAM_MIRROR = 2,    /* v[0]; D9_MIRROR_ALTERNATING: the counter has 0 in place of the epoch */
     D9_STREAM_CUTOUT = 3,    /* v[0]: y, v[1]: x */
     D9_STREAM_INIT = 4,      /* draw 0: initial weights; the counter has (index / 4, hash of the parameter's name).
                                 draw 1: perturbation of weights; the counter has (index, 0): engine/verify/case_run.c */
     D9_STREAM_SYNTHETIC = 5, /* images of the synthetic data set; the counter has the split in place of the epoch */
-    D9_STREAM_SPLIT = 6,     /* held-out images, order of a folder's images; counter: a sample or a name's hash */
+    D9_STREAM_SPLIT = 6,     /* held-out images, order of files; counter: position or hash of a name; data/split.h */
     D9_STREAM_DROPOUT = 7,   /* one word for each element, or for several; counter: formulas/dropout.h */
     D9_STREAM_JITTER = 8,    /* v[0]: brightness, v[1]: contrast */
-    D9_STREAM_MIX = 9,       /* mixing weight of a batch; the counter has (step, 0) in place of (sample, epoch) */
+    D9_STREAM_MIX = 9,       /* mixing weight or box size of a batch; the counter has (step, 0) for (sample, epoch) */
     D9_STREAM_GENERATE = 10, /* generated text; the counter has the draw's 64-bit number in place of sample and epoch */
     D9_STREAM_PASTE = 11,    /* place of a batch's box, v[0]: y, v[1]: x, v[2]: if it is used; counter as for MIX */
     D9_STREAM_RESIZE = 12,   /* v[0]: share of the area, v[1]: aspect ratio, v[2]: y, v[3]: x; draw: the attempt */

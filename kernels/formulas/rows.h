@@ -34,7 +34,7 @@ D9_FN int d9_activation_from_output(int activation) {
 #define D9_LOSS_ID(id, name, several, doc) D9_LOSS_##id,
 typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) } d9_loss;
 #undef D9_LOSS_ID
-enum { D9_MANY_CLASSES = 4096 }; /* from this number on, the loss takes a noticeable part of a step */
+enum { D9_MANY_CLASSES = 4096 }; /* from here on, a loss in double and its f32 gradient take a noticeable time */
 
 enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 

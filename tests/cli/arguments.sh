@@ -81,7 +81,7 @@ rejects 2 '--data --json' "$dawn9" data check --with ema
 rejects 2 'configuration' "$dawn9" data preview --out x.png
 rejects 2 '--out' "$dawn9" data preview tiny.yaml
 
-# ---- options and words mix; `--` ends the options; a repeated option collects ----
+# ---- options and arguments mix; `--` ends the options; every repeated --set counts ----
 accepts "$dawn9" config --set train.epochs=3 tiny.yaml --set=seed=9
 says '^seed: 9' '^  epochs: 3'
 accepts "$dawn9" config tiny.yaml --epochs 3 --batch-size 7 --lr 0.3

@@ -99,7 +99,7 @@ for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predi
 done
 
 # ---- control characters in files are shown as text, never sent to the terminal (obeyed) ----
-reverse=$(printf '\342\200\256') # U+202E reverses what follows
+reverse=$(printf '\342\200\256') # U+202E reverses the text after it
 obeyed() {
     LC_ALL=C grep -q "$(printf '[\001-\011\013-\037\177]')" "$@" || LC_ALL=C grep -q "$(printf '\302[\200-\237]')" "$@" ||
         grep -q "$reverse" "$@"

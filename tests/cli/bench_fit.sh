@@ -20,7 +20,7 @@ replies 'd["title"] == "odd?" and len(d["rows"]) == 1' "$dawn9" bench fit --conf
 # bench step counts the same buffers.
 replies 'd["buffer_bytes"] == json.load(open("fit.json"))["rows"][0]["bytes"]' "$dawn9" bench step --config tiny.yaml --steps 1 --set train.batch_size="$batch" --json
 
-# Lists each precision of the backend, unless one is requested; half precision fits more images.
+# One row for each precision of the backend, unless one is requested; half precision fits more images.
 accepts "$dawn9" bench fit --config tiny.yaml --memory 4M --backend cpu --precision auto --json
 cp "$out" all.json
 accepts "$dawn9" devices --json

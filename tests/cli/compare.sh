@@ -77,7 +77,7 @@ for name in plain tricks; do
     prints '^self-check: a flipped bit in each of [0-9]+ tensors: noticed$' $compare --self-check $name
 done
 
-# ---- compare_builds.py rejects a run that has not 12 steps ----
+# ---- compare_builds.py rejects a run with another number of steps than 12 ----
 accepts "$dawn9" train plain.yaml --set keep=all --set train.epochs=2 --out short --quiet
 observe $compare --self-check short
 [ $status = 1 ] && grep -q 'the checkpoint is of step 8, not 12' "$err" || fail "status $status, 1 expected"

@@ -40,7 +40,7 @@ rejects 2 'runs/frist runs/first' "$dawn9" report runs/frist
 rejects 2 'runs/frist runs/first' "$dawn9" compare runs/first runs/frist
 rejects 3 'zzzzzz' "$dawn9" report zzzzzz
 
-# ---- backends and precisions: misspelt, missing here, or not supported ----
+# ---- backends and precisions: misspelt, not installed, or not supported ----
 rejects 2 'referense reference' $train tiny.yaml --backend referense
 rejects 2 'f23 f32' $train tiny.yaml --precision f23
 "$dawn9" devices >"$out"

@@ -33,7 +33,7 @@ says '^short: 2 arms x 2 seeds = 4 runs, into runs/short$' '^Does the mirror hel
 says '^one  .* --without flip  \(against both\)$' '^work       4 of 4 runs left, 8 steps, [0-9.e-]+ TFLOP; --time '
 hides '^time '
 accepts "$dawn9" experiment short.yaml --dry-run --time
-range='[0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))?' # quartiles of the steps, where they differ
+range='[0-9:]+:[0-9]{2}( \([0-9:]+ to [0-9:]+\))?' # in parentheses: by the quartiles of the step times, if they differ
 says "^time       about $range for all remaining runs, one at a time; $range for one of both"
 rejects 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
 rejects 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status

@@ -37,7 +37,7 @@ rejects 2 'high/config.yaml train.from sha256' \
 rejects 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
 rejects 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
 
-# ---- from the folder of a run, which cannot be overwritten meanwhile ----
+# ---- weights from the folder of a run, which a run from them must not overwrite ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
 record folder 'd["config"]["train"]["from"].startswith("sha256:")'
 

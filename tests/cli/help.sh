@@ -41,7 +41,7 @@ hides '^    all: '
 prints '^eval.patience$' "$dawn9" help early stopping
 prints '^train.from$' "$dawn9" help Fine-Tuning
 prints '^train.from$' "$dawn9" help pretrained
-accepts "$dawn9" help batchsize # names before texts, and an option of several commands once
+accepts "$dawn9" help batchsize # matches in names come first; an option of several commands is listed once
 [ "$(head -n 1 "$out")" = 'train --batch-size N' ] || fail "help batchsize does not begin with the option of that name"
 [ "$(grep -c -- '--batch-size N$' "$out")" = 1 ] || fail "help batchsize repeats an option"
 accepts "$dawn9" help data augmentation # entries with the words side by side come before those with the words apart

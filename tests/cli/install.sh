@@ -52,7 +52,7 @@ rejects 2 './synthetic.yaml' "$prefix/bin/dawn9" train ./synthetic.yaml
 for name in ladder-small ladder-small.yaml experiments/ladder-small.yaml; do
     prints '"title": "ladder-small"' "$prefix/bin/dawn9" experiment $name --dry-run --json
 done
-if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then # else cli.python says that it is missing
+if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then # cli.python reports a missing numpy
     accepts env PYTHONPATH="$prefix/share/dawn9/tools" /usr/bin/python3 -c 'import dawn9; print(dawn9.__file__)'
     says '^/.*/share/dawn9/tools/dawn9.py$'
 fi

@@ -82,7 +82,7 @@ for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks precision
 done
 summarise speed speed/recipes
 
-# ---- configurations of measured runs are those of today's files ----
+# ---- configurations of measured runs have the hashes of the current files ----
 hashes='import json, sys
 here = {arm["name"]: arm["config_hash"] for arm in json.load(open(sys.argv[1]))["arms"]}
 for name, path in (word.split("=", 1) for word in sys.argv[2:]):

@@ -57,7 +57,7 @@ train smooth --set train.epochs=1 --with label_smoothing:alpha=0.5
 accepts python3 perplexity.py smooth lstm 2 off
 replies "d['perplexity'] == result('run')['perplexity']" "$dawn9" eval run --data corpus --json
 
-# the training accuracy counts words; of the five of a sentence none can predict more than 1/3, 1/2, 1/2, 1/3 and 1: 53%
+# the training accuracy is of words; the five of a sentence are predictable with 1/3, 1/2, 1/2, 1/3 and 1: at most 53%
 json run/result.json '45 < d["epochs"][-1]["train_accuracy"] < 56'
 
 # ---- equal bits: however often it is evaluated, with one thread and two, and stopped within an epoch and resumed ----
@@ -89,7 +89,7 @@ rejects 2 'corpus 1200 train.batch_size 601 two' "$dawn9" train language.yaml --
 rejects 2 'corpus 205 eval.streams 103 two' "$dawn9" train language.yaml --data corpus --out none --set eval.streams=103
 train shortest --set train.batch_size=600 --set eval.streams=102 --set train.epochs=1
 
-# ---- words have no classes ----
+# ---- class weights are rejected for language models ----
 rejects 2 'train.class_weights one class' "$dawn9" train language.yaml --data corpus --out none --set train.class_weights=balanced
 
 # ---- a plateau needs evaluations during training ----

@@ -1,7 +1,7 @@
 # Three epochs on the synthetic set reach more than 95%, and the process takes less than twice the time of its steps in
 # `dawn9 bench`. On the CPU backend a step must have more than half the rate of large matrix products, in the mean of
 # two benches. Its share of that rate was 0.6 to 0.9 on two idle cores. Beside six busy processes it was 0.87 to 1.33,
-# because Winograd saves operations that are counted, and 0.27 to 0.65 with each Winograd convolution run three times.
+# above 1 because Winograd saves operations that are counted; 0.27 to 0.65 with each Winograd convolution run thrice.
 . "$(dirname "$0")/lib.sh"
 config=$source/configs/synthetic.yaml
 

@@ -128,7 +128,7 @@ prints() {
     says "$_output"
 }
 
-# count_is NUMBER PATTERN [FILE]: so many lines of the file, else of standard output, match the pattern.
+# count_is NUMBER PATTERN [FILE]: NUMBER lines of the file, by default standard output, match the pattern.
 count_is() {
     _count=$(grep -Ec -- "$2" "${3-$out}")
     [ "$_count" = "$1" ] || fail "$_count lines match '$2', $1 expected: $(head -n 20 "${3-$out}")"

@@ -169,7 +169,7 @@ ends 129 '[0-9]+ 4000 --resume' signal_run hung HUP
 ends 138 '[0-9]+ 4000 --resume' signal_run first_warning USR1
 ends 140 '[0-9]+ 4000 --resume' signal_run second_warning USR2
 ends 152 '[0-9]+ 4000 --resume' signal_run processor_time XCPU
-several() { # as closing a terminal or stopping a service sends them; the system may hand on the second first
+several() { # as when a terminal closes or a service stops; the system may deliver HUP before TERM
     signal_run several TERM HUP TERM
     [ $code != 129 ] || code=143
     return $code
@@ -206,7 +206,7 @@ code=$?
 [ $code = 130 ] && grep -Eq 'interrupted (before step [12]|after step 2) of 2: a checkpoint' "$err" || fail "an interrupted evaluation ended with $code"
 [ ! -s left/events.jsonl ] || fail "the evaluation was not left"
 
-# ---- a model that cannot be written: a final checkpoint is ----
+# ---- if the model cannot be written, a final checkpoint is written ----
 blocked() {
     begin_run blocked "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet
     mkdir blocked/model.safetensors

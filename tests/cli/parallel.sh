@@ -22,7 +22,7 @@ sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
 for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml
     train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=4
-    # Two processes have several norm groups each, four have one each. A sample's index in dropout depends on the count.
+    # Two processes have two norm groups each, four one. Dropout finds a sample's place by the number of processes.
     case $file in resnet9 | wide) counts=4 ;; shared) counts="2 4" ;; *) counts=2 ;; esac
     for count in $counts; do
         train_on $count $file.$count $file.wide.yaml --set train.norm_groups=4

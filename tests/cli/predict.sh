@@ -59,7 +59,7 @@ def pixels(path): # the rows of an 8-bit RGB PNG, whose filters are undone
     raw, rows, above = zlib.decompress(packed), [], bytearray(3 * width)
     for y in range(height):
         kind, row = raw[y * (3 * width + 1)], bytearray(raw[y * (3 * width + 1) + 1:(y + 1) * (3 * width + 1)])
-        if kind == 2: # the frequent filter
+        if kind == 2: # Up, the most frequent filter, without a loop
             row = bytearray((a + b) & 255 for a, b in zip(row, above))
         for i in range(3 * width) if kind in (1, 3, 4) else ():
             left, up, corner = row[i - 3] if i >= 3 else 0, above[i], above[i - 3] if i >= 3 else 0

@@ -44,7 +44,7 @@ assert dawn9.Model("model.safetensors", set=["data.path=others"]).evaluate()["im
 grey = again.predict(images[:, :, :, 0])[1]
 assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all()
 
-# a sixth to test on, where none is given; and a configuration's own data
+# without test=, a sixth of the images is the test set; then a run on the data of its configuration
 assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
 assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
 
@@ -68,7 +68,7 @@ for wrong in ([""], ["good", "a" * 1001]):
     else:
         raise AssertionError(wrong)
 
-# Ctrl-C stops the run after the batch at hand
+# Ctrl-C stops the run after the current batch
 import signal
 def interrupt(step, *_):
     if step == 2:
@@ -170,7 +170,7 @@ for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle 
 rejected(ValueError, "closed", third.predict, images)
 rejected(ValueError, "closed", lambda: third.config)
 
-# a child of fork computes with two threads as its parent has, also one forked during a step
+# a forked child computes with two threads like its parent, also if it was forked during a step
 def in_child():
     child = os.fork()
     if child == 0:

@@ -119,7 +119,7 @@ accepts "$dawn9" train tiny.yaml --runs 2 --set train.epochs=1 --out many --tens
 [ "$(ls logs/many)" = "$(printf 'seed1\nseed2')" ] || fail "--runs 2 wrote $(ls logs/many)"
 echo x >file
 ends 6 'file' "$dawn9" train tiny.yaml --out y --tensorboard file/logs
-# ---- lines of JSON, forwarded to Weights & Biases (a module of the same three calls stands in) ----
+# ---- lines of JSON, forwarded to Weights & Biases (a stub has the methods that are called) ----
 cat >wandb.py <<'PYTHON'
 class Run:
     def __init__(self, project):

@@ -37,7 +37,7 @@ observe "$dawn9" data preview text.yaml --data mails --skip-damaged
 [ $status = 0 ] && [ "$(grep -c 'left out$' "$err")" = 2 ] || fail "damaged texts are not left out: status $status, $(cat "$err")"
 rm mails/ham/latin.txt
 
-# ---- the layout of IMDB's archive; what is no review is ignored ----
+# ---- the layout of IMDB's archive; files other than reviews are ignored ----
 for part in train test; do
     for class in neg pos; do
         mkdir -p aclImdb/$part/$class && for i in 0 1 2 10; do echo "A $class film, number $i" >aclImdb/$part/$class/${i}_7.txt; done

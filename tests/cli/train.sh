@@ -292,7 +292,7 @@ y = [(math.log(value) if bent else value, at) for value, at in y]
 def place(ticks, value):
     (a, at), (b, other) = ticks[0], ticks[-1]
     return at + (value - a) / (b - a) * (other - at)
-for (rate, loss, mean), point in zip(rows, points): # the whole curve, where its axes say
+for (rate, loss, mean), point in zip(rows, points): # each point lies where the labels of the axes place its values
     assert abs(place(x, math.log10(rate)) - point[0]) < 0.5, (rate, point)
     assert abs(place(y, math.log(mean) if bent else mean) - point[1]) < 0.5, (mean, point)
 mark = re.findall('class="suggestion" d="M([0-9.]+) ', picture)

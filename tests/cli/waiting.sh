@@ -1,4 +1,4 @@
-# A run starts itself again to let waiting threads sleep soon, unless the user chose otherwise; other commands start once.
+# Commands that compute restart so that waiting threads sleep soon, unless the user chose otherwise; others start once.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml

@@ -37,7 +37,7 @@ typedef struct d9_fake_counts {
     int64_t illegal;  /* calls during capture that are illegal then */
     int64_t overruns; /* allocations that were written past their end, found when they are freed */
     int64_t live_graphs, live_events, live_streams, live_handles, live_descriptors, pinned_bytes;
-    int64_t used_bytes, most_bytes;
+    int64_t used_bytes, most_bytes; /* of device memory in use; their maximum so far */
 } d9_fake_counts;
 
 /* Ways in which the fake cuDNN can compute weight gradients. RIGHT adds in double precision and rounds the sum once.
@@ -70,7 +70,7 @@ typedef struct d9_fake {
     d9_fake_counts counts;
     d9_fake_reduction reduction[D9_FAKE_REDUCTIONS]; /* the first ones */
     d9_fake_product product;                         /* the last one that ran */
-    /* settings, changed by tests */
+    /* settings, changed by tests; memory_bytes: memory of a device; major, minor: compute capability of all devices */
     int64_t memory_bytes;
     int64_t held_bytes; /* part of memory_bytes used by other processes */
     int choices;        /* choices offered per convolution: D9_FAKE_CHOICES, or only the first ones */

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct fake_choice { /* the index in `fake_choices`: see row_of */
+typedef struct fake_choice { /* row_of gives its index in fake_choices */
     int64_t workspace_bytes;
     double seconds;
 } fake_choice;

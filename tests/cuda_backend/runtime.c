@@ -481,7 +481,7 @@ TEST(writes_past_an_allocation_are_counted) {
 
 typedef enum forbidden { NOTHING, ALLOCATION, WAIT, READ, WRITE, QUERY, FORBIDDEN } forbidden;
 
-typedef struct recorded_work { /* work that is recorded */
+typedef struct recorded_work { /* arguments of call_while_recording */
     const d9_cuda *cuda;
     forbidden call;
     bool hides; /* the failure of the call is not returned */

@@ -4,7 +4,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* Host and PCI address of a process's GPU (pci 0: no NCCL), which the processes exchange before a run's first sum. */
+/* Number of the host and PCI address (0: no NCCL) of a process's GPU. Processes exchange these before the first sum. */
 typedef struct other_gpu {
     double host, pci;
 } other_gpu;

@@ -3,7 +3,8 @@
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"
 
-/* 15 tokens over 2,500 words; three tokens have no label. For the first token, words 7 (its label) and 2,499 tie. */
+/* 15 tokens over 2,500 words; three tokens have no label. For the first token, words 7 (its label) and 2,499 tie.
+ * values: loss, metrics and, with `gradient`, dlogits, which overwrite the logits if `in_place`. */
 static void make_wide_loss(op_case *c, backend_test *r, bool gradient, bool in_place, d9_value_id values[3]) {
     const d9_shape tokens = {3, {3, 5, 2500}};
     op_case_begin(c, r->context, "loss", D9_F32, D9_F32, OP_FILL_RANDOM);

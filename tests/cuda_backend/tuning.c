@@ -131,7 +131,7 @@ static const char *plan_text_of(const open_run *g) { return g->session.backend->
 
 static void close_session(open_run *g) { d9_session_close(&g->session), watch_assert_nothing_left(); }
 
-/* `bench` divides by the rate of a large product, whose choice is timed once and then kept like others. */
+/* `bench` measures the peak rate with a large product. Its algorithm is timed once and cached like others. */
 TEST(the_product_of_the_peak_rate_is_chosen_once) {
     static open_run g;
     int64_t listed[2], plans[2];

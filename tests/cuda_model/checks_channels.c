@@ -111,7 +111,7 @@ void d9_cuda_check_concat(d9_check *check) {
         }
 }
 
-/* Applies dropout: `together` consecutive elements share a random word, numbered as in kernels/formulas/dropout.h. */
+/* Dropout: `dropout->unit` consecutive elements share a random word, numbered as in kernels/formulas/dropout.h. */
 static void apply_dropout(const d9_dropout *dropout, int64_t step, int64_t count, const float *x, float *y) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = i / dropout->unit;

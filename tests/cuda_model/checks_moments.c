@@ -32,6 +32,7 @@ typedef struct site { /* a case's arrays, in double and for the simulated GPU */
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
         statistics; /* pixels of an output; inputs of a patch; elements of x, w and y; G * O */
+    /* first (s.between, patch): filters of the first of two convolutions; running (2, G, O): means, then variances */
     float *x, *w, *first, *dy, *scale, *bias, *running;
     double *product;                   /* (O, patch): product of both filters, or the only filter */
     double *conv, *y, *mean, *inv_std; /* conv and y: (N, P, O); mean and inv_std: (G, O) */

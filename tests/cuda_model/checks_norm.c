@@ -249,7 +249,7 @@ static void check_backward(d9_check *check, const d9_kernel_norm *shape, const b
 void d9_cuda_check_norm_backward(d9_check *check) {
     for (int i = 0; i < SHAPES; i++) {
         if (shapes[i].images / shapes[i].groups * shapes[i].pixels < 3)
-            continue; /* otherwise dx is 0 except for rounding */
+            continue; /* with one or two rows dx is 0 except for rounding */
         D9_FOR_STORES(store) {
             for (int activation = D9_KERNEL_NO_ACT; activation < D9_ACT_COUNT; activation++)
                 for (int recomputes = 0; recomputes < (activation == D9_KERNEL_NO_ACT ? 1 : 2); recomputes++)

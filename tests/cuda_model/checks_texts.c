@@ -7,7 +7,7 @@
 
 /* ---- embeddings ---- */
 
-/* Tables with fewer and with more than the 32 rows of a block. In all but the first some rows have no token. */
+/* {rows, positions, channels}: fewer and more than a block's 32 rows; rows without a token in all but the first. */
 static const d9_cuda_embedding embeddings[] = {{1, 1, 1}, {3, 65, 27}, {70, 99, 5}, {90, 30, 8}};
 enum { EMBEDDINGS = sizeof embeddings / sizeof *embeddings };
 
@@ -74,9 +74,9 @@ void d9_cuda_check_last_backward(d9_check *check) {
 
 /* ---- recurrent layers ---- */
 
-/* Every cell. Numbers of units for loads one by one and in fours, for each result of lines_of (recur.cu), and above the
- * 256 threads of a block. Layers of 65 to 256 units run in clusters: with each template of recur_cluster.cu, with so
- * many samples that a cluster takes 1, 2 or 4, and with fewer samples in the last cluster. */
+/* {cell, steps, samples, units}: every cell; units for loads one by one and in fours, for each result of lines_of
+ * (recur.cu), and more than a block's 256 threads. Layers of 65 to 256 units run in clusters: with each template of
+ * recur_cluster.cu, with 1, 2 and 4 samples per cluster, and with fewer samples in the last cluster. */
 static const d9_cuda_recur layers[] = {
     {D9_CELL_GRU, 1, 1, 1},          {D9_CELL_LSTM, 3, 2, 7},         {D9_CELL_ELMAN_TANH, 4, 3, 20},
     {D9_CELL_GRU, 2, 1, 260},        {D9_CELL_ELMAN_RELU, 2, 1, 257}, {D9_CELL_LSTM, 2, 1, 100},

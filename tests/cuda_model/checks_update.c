@@ -1,4 +1,4 @@
-/* Clipping, updates of weights, the moving average, the guard for gradients and the step counter. */
+/* Clipping, weight updates, the moving average, the gradient guard, the step counter. Tables are 9 except at STEP. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 

@@ -98,7 +98,7 @@ struct cluster {
 struct machine {               /* the state of the simulated GPU */
     void *scheduler = nullptr; /* stack pointer while a fiber runs */
     void *scheduler_fake = nullptr;
-    bool scheduler_left = false; /* for the fiber that continues: the scheduler ran before it */
+    bool scheduler_left = false; /* the scheduler, not a fiber, resumes the next fiber */
     const void *scheduler_stack = nullptr;
     size_t scheduler_bytes = 0;
     std::vector<std::unique_ptr<fiber>> fibers; /* kept between launches */

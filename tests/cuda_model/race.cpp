@@ -30,9 +30,9 @@ struct cell { /* accesses of a word or a byte */
     uint64_t read = 0; /* index of the latest reading; they form a list */
 };
 
-/* Reads of 32 threads with consecutive numbers, all at one clock and, the first of each thread, one instruction. Only
- * the threads whose bit is set in `lanes` have read. `by.number`: the first of the 32; before: index of the reading
- * before. */
+/* Reads by up to 32 threads with consecutive numbers, all at one clock. by.number: the first of the 32; by.code: the
+ * instruction of each thread's first read; lanes: a bit for each thread that has read; before: index of the cell's
+ * previous reading. */
 struct reading {
     access by;
     uint32_t lanes;
@@ -57,7 +57,7 @@ struct watcher {                      /* the state of the check */
     std::vector<std::array<cell, 4>> parts;
     std::vector<reading> readings; /* of the launch */
     uint64_t first_reading = 1;
-    uint64_t spare = 0; /* index of the first of the readings that no cell has any more; they form a list */
+    uint64_t spare = 0; /* index of the first unused reading; unused readings form a list */
     /* by address of a word: operations that threads knew at their last fence before an atomic on the word */
     std::unordered_map<uintptr_t, d9_race_known> left;
 };

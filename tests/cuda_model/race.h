@@ -30,7 +30,7 @@ typedef std::shared_ptr<const d9_race_knowledge> d9_race_known;
 struct d9_race_thread {
     uint32_t number = 0, clock = 1; /* number: counted over all launches */
     d9_race_known known;            /* operations that happened before its current one */
-    d9_race_known fenced;           /* those known at its last fence */
+    d9_race_known fenced;           /* `known` and its own operations, at its last fence */
     d9_race_known met;              /* those learned by atomics since then; they join `known` at the next fence */
 };
 

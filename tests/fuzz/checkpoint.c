@@ -1,7 +1,7 @@
 /* Checkpoints: a run of a tiny network reads files derived from its own checkpoint. Checksum, configuration and data
- * set are corrected first, so that the code behind these checks is reached. An accepted file must be written again
- * identically; after a rejected one, the run's own checkpoint must still be readable (tested if the input's size is
- * a multiple of 16). */
+ * set are corrected first, so that the code behind these checks is reached. The checkpoint written after reading an
+ * accepted file must be read and written again identically; after a rejected one, the run's own checkpoint must still
+ * be readable (tested if the input's size is a multiple of 16). */
 #define _GNU_SOURCE /* memmem */
 #include "tests/fuzz/support/fuzz.h"
 #include "record/safetensors.h"
@@ -59,7 +59,7 @@ static void require_same(const fuzz_file *file, const uint8_t *bytes, size_t siz
     fuzz_require(file->size == size && memcmp(file->bytes, bytes, size) == 0, "a checkpoint is written as it was read");
 }
 
-/* Writes, reads and writes again. The input's header may have other blanks or order, but both outputs must be equal. */
+/* Writes, reads and writes again: both outputs must be equal. The input's header may differ in blanks and order. */
 static void round_trip(d9_progress_state *progress) {
     require_ok(d9_checkpoint_write(&session, path, progress));
     const fuzz_file *file = fuzz_find(&shared, path);
@@ -82,7 +82,7 @@ static void require_own_checkpoint(d9_progress_state *progress) {
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
-/* For one seed in 64 starts from the run's own checkpoint, because the corpus may be from an older network. */
+/* Mutates the run's own checkpoint for one seed in 64, because the corpus may be from an older network. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     if (!own) set_up();
     if (seed % 64 == 0 && own_size <= most) size = fuzz_input_of_tensors(own, own_size, data);

@@ -33,7 +33,7 @@ static int count_of(const char *text, const char *word) {
 
 /* No text of a record may add a script to the page. */
 static void check_page(fuzz_fixture *bench) {
-    enum { OWN_SCRIPTS = 1 }; /* of every page */
+    enum { OWN_SCRIPTS = 1 }; /* scripts of the page's template */
     const fuzz_file *page = fuzz_find(bench, "runs/report.html");
     fuzz_require(page && page->size > 0, "a report has a page");
     char *text = fuzz_text(page->bytes, page->size);

@@ -1,6 +1,6 @@
 /* Augmented pixels, computed by equations in doubles, as expected values for the reference backend. draws: a row of the
- * `draw` node's output; all, out: shapes (N, H, W, C) of the stored images and of the output; change: the fields of
- * d9_change. */
+ * `draw` node's output; all, out: shapes (N, H, W, C) of the stored images and of the output; change: row and the two
+ * parameters of d9_change. */
 #pragma once
 
 #include "kernels/formulas/augment.h"

@@ -65,7 +65,7 @@ static bool uses_winograd(op_case *c, const d9_backend *backend, const d9_backen
  * bits; one value in a thousand may be rounded differently. */
 static double rounding_limit(d9_type type) { return type == D9_BF16 ? 3e-4 : type == D9_F16 ? 4e-5 : 1e-5; }
 
-/* The limit for an output of `type`; for orthogonal updates that of the type of their matrix products. A recurrent
+/* The limit for an output of `type`. Orthogonal updates have the limit of their matrix products' type. A recurrent
  * layer in half precision has four times the limit of its compute type, because a state that is rounded differently
  * shifts all later steps. */
 static double output_limit(const op_case *c, d9_type type) {

@@ -13,7 +13,7 @@ typedef struct backend_test {
     d9_context *context;
     const d9_backend *backend;
     d9_backend_options fused, unfused; /* with two threads */
-    double *a, *b;                     /* (BACKEND_TEST_MAX_ELEMENTS) each */
+    double *a, *b;                     /* (BACKEND_TEST_MAX_ELEMENTS) each: values of two runs */
     bool narrow_gradients;  /* the backend rounds gradients of filters to the compute type; the reference's are rounded
                                before comparing */
     bool fused_sums_differ; /* fused rules may add in another order, so they agree with unfused ones within a limit */

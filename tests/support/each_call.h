@@ -37,7 +37,7 @@ typedef struct planted {       /* which call fails, and what happened so far */
 
 /* Returns a system that passes calls on to `base`, except the failing one. `base` must not need `user`. */
 d9_system planted_system(planted *p, const d9_system *base);
-/* Lets the next allocation fail, at first the first one; false if the last call was not made. For a loop:
+/* Moves the failure to the next allocation, first to allocation 1. False: the previous one was not reached. A loop:
  *     planted p = {0};
  *     while (planted_next_allocation(&p)) planted_check(&p, CALL);
  * planted_check: the status must be D9_DEVICE if the allocation failed, otherwise D9_OK, and nothing is left allocated.

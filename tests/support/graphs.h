@@ -1,9 +1,9 @@
 /* Test cases for operations: graphs of a few nodes with known inputs, run on any backend.
  *
- *   op_case c;                                  for (int i = 0; i < op_spec_count(); i++) {
- *   op_open_case a;                                      op_case_make(&c, &context, i, D9_BF16, D9_F32,
- * OP_FILL_INTEGER); op_open(&a, &c, &d9_backend_reference, NULL); op_step(&a, 0);           runs the node op_read(&a,
- * c.graph->nodes[0].outputs[0], doubles); op_close(&a);             also checks the guard bytes op_case_free(&c); }
+ *   op_case_make(&c, &context, index, D9_BF16, D9_F32, OP_FILL_INTEGER);
+ *   op_open(&live, &c, &d9_backend_reference, NULL), op_step(&live, 0);    runs the case's nodes
+ *   op_read(&live, c.graph->nodes[0].outputs[0], doubles);
+ *   op_close(&live), op_case_free(&c);                                     op_close also checks the guard bytes
  *
  * Inputs are doubles that are representable in the value's type. Guard bytes surround every value. Outputs are
  * initialised to bytes 0xff, NaN in floats, which shows elements that were not written. A failing call fails the test
@@ -46,7 +46,7 @@ void op_node(op_case *c, const d9_node *node); /* a node without a role gets the
 #define OP_COUNT_(...) (int)(sizeof((d9_value_id[]){__VA_ARGS__}) / sizeof(d9_value_id))
 void op_case_free(op_case *c);
 int64_t op_count(const op_case *c, d9_value_id value); /* number of elements */
-double op_round(d9_type type, double x);               /* x rounded to `type` */
+double op_round(d9_type type, double x);               /* x rounded to `type`; integer types: unchanged */
 
 /* ---- the table of cases: every operation, also at odd sizes ---- */
 typedef struct op_spec { /* some operations use fields otherwise: see their builders in specs.c */
@@ -57,9 +57,9 @@ typedef struct op_spec { /* some operations use fields otherwise: see their buil
     int64_t h, w, c; /* height, width, channels */
     int64_t o;       /* outputs, channels of the second input or of the slice, classes, vocabulary or tokens */
     int kernel, stride, pad;
-    int64_t group_size;
-    int variant;      /* of the op: activation, update or mirror rule, ... */
-    double parameter; /* of the op: alpha, smoothing, factor, jitter, ... */
+    int64_t group_size; /* images of a ghost group; 0: the whole batch */
+    int variant;        /* of the op: activation, update or mirror rule, ... */
+    double parameter;   /* of the op: alpha, smoothing, factor, jitter, ... */
     d9_loss loss;
 } op_spec;
 

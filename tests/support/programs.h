@@ -47,10 +47,10 @@ typedef enum program_part {
     PROGRAM_AUGMENTATION, /* the augmentation and the nodes built from it */
     PROGRAM_FORWARD,      /* nodes from image to logits: order, inputs, shapes, types, attributes */
     PROGRAM_PARAMETERS,   /* name, shape, kind, trainable, initialiser */
-    PROGRAM_LOSS,
-    PROGRAM_GROUPS,
-    PROGRAM_TAIL,
-    PROGRAM_VIEWS,
+    PROGRAM_LOSS,         /* loss nodes and their attributes */
+    PROGRAM_GROUPS,       /* gradient clipping and parameter groups */
+    PROGRAM_TAIL,         /* whole-buffer nodes after the updates, such as the moving average */
+    PROGRAM_VIEWS,        /* views of test-time augmentation */
     PROGRAM_PHASES, /* node lists and step ranges */
     PROGRAM_PARTS
 } program_part;

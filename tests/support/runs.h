@@ -1,4 +1,4 @@
-/* Training runs for tests: results that can be compared, and temporary folders. */
+/* Helpers for tests of training runs, verification, sessions, datasets and experiments, and temporary folders. */
 #pragma once
 
 #include "experiment/experiment.h"
@@ -68,7 +68,7 @@ enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
  * written to `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
 d9_config *run_language_config(const char *backend, const char *precision, const char *folder, int hidden);
 
-/* Set-up: run_config on the reference backend in f32, and a temporary folder. */
+/* run_config on the reference backend in f32, and a temporary folder. run_bench_set_up sets *state to a run_fixture. */
 typedef struct run_fixture {
     d9_config *config;
     const char *folder;
@@ -77,7 +77,7 @@ int run_bench_set_up(void **state);
 #define RUN_OPTIONS(b, ...)                                                                                            \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
 /* The uninterrupted run of b->config with the seed of RUN_OPTIONS. It is trained at the first call, and later calls
- * return the same report; therefore all benches of a program must have one configuration. */
+ * return the same report; therefore all calls in a program must have the same configuration. */
 const run_report *run_bench_whole(const run_fixture *b);
 
 /* Trains twice with one seed, which must give equal runs, and once with another, which must give other parameters. */
@@ -94,9 +94,9 @@ typedef struct run_verified {
     int count, failed, skipped; /* failed: neither passed nor skipped */
 } run_verified;
 void run_verify(run_verified *v, const d9_verify_options *options);              /* calls d9_verify in `context` */
-const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* its first; fails if none */
+const d9_verify_row *run_verified_row(const run_verified *v, const char *group); /* first of the group, or fails */
 
-/* Files of tests/golden/cases, one of every kind of network: first those of images, then those of texts. */
+/* Files of tests/golden/cases, at least one of each network of models.def: image networks, then text networks. */
 enum { RUN_IMAGE_CASES = 7, RUN_TEXT_CASES = 3 };
 extern const char *const run_cases[RUN_IMAGE_CASES + RUN_TEXT_CASES];
 

@@ -10,7 +10,7 @@
 
 #include "config/config.h"
 
-/* The first convolution: of stride 1, or 2; of stride 1 after a max pool, or after an add of the image and its half. */
+/* The first layer: a convolution of stride 1; of stride 2; of stride 1 after a max pool; of stride 1 on 1.5 * image. */
 typedef enum tiny_stem { TINY_STEM_CONV, TINY_STEM_STRIDED, TINY_STEM_POOL, TINY_STEM_SHARED } tiny_stem;
 
 typedef struct tiny_model {

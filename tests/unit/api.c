@@ -1,5 +1,5 @@
-/* Tests libdawn9 through dawn9.h. Functions inside the engine only make images; the batch size of a predictor is read
- * from its struct. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine are called only to make images; one test reads the batch
+ * size of a predictor from its struct. */
 #include "dawn9.h"
 #include "api/handles.h"
 #include "data/dataset.h"
@@ -105,8 +105,8 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Predicts all test images in one call, with `accuracy_tta` percent right, and some images one by one, with equal
- * results. `labels` gets the predictions. */
+/* Checks predictions: of all test images in one call `accuracy_tta` percent are right, single images get equal results,
+ * outputs may be NULL, 0 images are accepted, -1 is rejected. `labels` gets the predictions (TEST). */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = load_synthetic(&inner);
@@ -363,7 +363,7 @@ TEST_WITH(dawn9_context *context, predicts_the_most_likely_of_several_labels, se
     dawn9_model_free(model);
 }
 
-typedef struct caller { /* a thread's images, and what one call alone predicts for them */
+typedef struct caller { /* a thread's images, and the predictions of one call for all of them */
     dawn9_model *model;
     uint8_t images[TEST * PIXELS];
     int32_t labels[TEST];

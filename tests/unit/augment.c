@@ -1,6 +1,6 @@
 /* Formulas of augmentation: draws, those of mixup and CutMix included, have the right distributions; reflection, crops,
- * resizing, jitter and mirrors follow their definitions. Of TrivialAugment's changes (kernels/formulas/change.h)
- * rotations do, and every change of strength 0 changes nothing, except that SOLARIZE inverts 255. */
+ * resizing, jitter, mirrors and rotations follow their definitions. A TrivialAugment change (kernels/formulas/change.h)
+ * of strength 0 changes nothing, except that SOLARIZE inverts 255. */
 #include "step/augment.h"
 #include "tests/support/test.h"
 
@@ -111,8 +111,8 @@ TEST(alternating_mirror_mirrors_the_other_half_next_epoch) {
 
 enum { BOX_ROWS = 240, BOX_COLUMNS = 320 };
 
-/* Computes the box of torchvision's RandomResizedCrop in double, for epoch 2. box: rows, columns, top, left; rows and
- * columns are 0 if none of ten attempts fits. */
+/* Computes the box of torchvision's RandomResizedCrop in double, for epoch 2. scale: least share of the area; ratio:
+ * largest ratio of the sides. box: rows, columns, top, left; rows and columns are 0 if none of ten attempts fits. */
 static void box_by_hand(const d9_augment_rule *rule, uint32_t sample, double scale, double ratio, int64_t *box) {
     box[0] = box[1] = 0;
     for (uint32_t attempt = 0; attempt < 10; attempt++) {

@@ -184,7 +184,7 @@ static void make_pictures(void) { /* the images of folder.yaml, in two classes *
     }
 }
 
-/* A gnuplot that writes empty plots at once is the first on $PATH. */
+/* Puts a script that writes empty plots first on $PATH, under the name gnuplot. */
 static void plant_gnuplot(const char *folder) {
     char search[8192];
     write_file("gnuplot",

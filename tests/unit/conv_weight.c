@@ -31,7 +31,7 @@ static uint16_t *integers(int64_t count, uint32_t seed) { /* random integers fro
     return values;
 }
 
-/* The element of the gradient for output channel o, input channel i and this tap. */
+/* The element of the gradient for output channel o, input channel i and the filter's tap 3 * row + column. */
 static double plain_sum(const d9_cpu_conv_shape *s, const uint16_t *x, const uint16_t *dy, int64_t o, int64_t tap,
                         int64_t i) {
     double sum = 0;
@@ -79,7 +79,7 @@ TEST(sums_are_exact) {
     static const int sizes[][5] = {
         {1, 4, 4, 32, 32},   {7, 4, 4, 64, 32},   {3, 8, 8, 32, 96},   {65, 4, 8, 32, 32},
         {2, 6, 8, 64, 64},   {5, 16, 16, 32, 64}, {1, 32, 32, 32, 32}, {3, 3, 48, 32, 32},
-        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* last: two groups with one thread */
+        {130, 4, 4, 32, 32}, {40, 16, 16, 32, 32} /* last: with one thread, two groups of images */
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int *n = sizes[i];

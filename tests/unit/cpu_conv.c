@@ -41,8 +41,8 @@ typedef struct guarded {
     unsigned char *all;
     int64_t bytes, payload; /* between the guards, with and without the shift */
     float *data;            /* of f32 or bf16, `shift` bytes after the first guard */
-    size_t mapped;          /* bytes of pages from `all` on that can be accessed, with the data at their end, and an
-                             * unmapped page instead of guards; 0: allocated by malloc */
+    size_t mapped;          /* 0: allocated by aligned_alloc; otherwise bytes of the pages from `all` on: the data end
+                             * there, before an unmapped page, and have no guards */
 } guarded;
 
 /* Allocates an array between guards. Its data begin `shift` bytes after the start of a cache line. */
@@ -96,7 +96,7 @@ typedef struct conv_case {
     bool integers;
     int64_t counts[3]; /* x, w, y */
     int64_t products;  /* number of multiply-adds in each pass */
-    float *values[3];
+    float *values[3];  /* x, w, dy */
     guarded inputs[3]; /* the values in the shape's storage type */
     double *want[3];   /* y, dx, dw */
 } conv_case;

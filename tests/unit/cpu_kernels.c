@@ -553,7 +553,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
     assert_memory_equal(fused_dx->data, dx->data, bytes);
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
-    fill_nan(f, 5, count, s->store); /* with a summand of which each pixel is followed by another */
+    fill_nan(f, 5, count, s->store); /* next: every second pixel of `wide` is added to dx */
     const d9_cpu_rows every_second = {in(wide), 2 * n.channels};
     d9_cpu_norm_backward(&other, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, &every_second, &c);
     for (int64_t i = 0; i < n.images * n.pixels; i++)
@@ -562,7 +562,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
             (d9_kernel_out){(char *)dz->data + i * n.channels * d9_kernel_store_bytes(s->store), s->store}, 0,
             n.channels);
     assert_memory_equal(fused_dx->data, dz->data, bytes);
-    fill_nan(f, 5, count, s->store); /* with an addition before the activation's gradient, whose result is written */
+    fill_nan(f, 5, count, s->store); /* next: x is added to dy, and the activation's gradient dz is written, too */
     array *fused_dz = fill_nan(f, 6, count, s->store), *more = fill_nan(f, 9, count, s->store);
     const d9_cpu_prologue addition = {.act = act, .reference = in(y), .addend = in(x), .dz = out(fused_dz)};
     d9_cpu_add(&s->cpu, in(b), in(x), count, out(more));
@@ -574,11 +574,16 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
     if (act.activation != D9_ACT_RELU) return;
     const d9_cpu_prologue recomputed = {.act = act, .bias = state.bias};
-    fill_nan(f, 5, count, s->store);
-    d9_cpu_norm_backward(&s->cpu, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &a);
-    d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
-    assert_memory_equal(fused_dx->data, dx->data, bytes);
-    assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+    for (int tiny = 0; tiny < 2; tiny++) { /* then with norms around the smallest numbers that bf16 can store */
+        for (int64_t i = 0; tiny && i < gc; i++) v[i] *= 0x1p-128f, v[gc + i] = 0;
+        const d9_kernel_epilogue relu = {.act = act};
+        d9_cpu_norm_forward(&other, &n, in(x), &state, &relu, f->scratch, out(y));
+        fill_nan(f, 5, count, s->store);
+        d9_cpu_norm_backward(&s->cpu, &n, in(b), &slope, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &a);
+        d9_cpu_norm_backward(&other, &n, in(b), &recomputed, in(x), state.mean, state.inv_std, v, f->scratch, NULL, &c);
+        assert_memory_equal(fused_dx->data, dx->data, bytes);
+        assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
+    }
 }
 
 static void check_fusion(fixture *f, const setting *s) {

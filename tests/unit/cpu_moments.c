@@ -17,7 +17,7 @@ typedef struct bench { /* inputs, results and expected results (want_) of a shap
     uint32_t seed;
 } bench;
 
-static void fill_nan(float *a, int64_t count) { /* for elements that are not written, and for the guards */
+static void fill_nan(float *a, int64_t count) { /* marks elements that are not written yet, and the guards */
     memset(a, 0xff, (size_t)(count + GUARD) * sizeof *a);
 }
 

@@ -239,7 +239,7 @@ static void check_cell(fixture *f, int cell) {
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
 
-/* ---- embeddings: sums of f32 in ascending position have exactly one result ---- */
+/* ---- embeddings: gradients are f32 sums in the order of the positions, so they must be equal ---- */
 
 static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store, int64_t vocabulary, int64_t count,
                             int64_t channels) {

@@ -216,7 +216,7 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
 }
 
 /* A folder with images that the model was trained on is split by the version of the rule that the training used. So is
- * any folder if the training images are unknown: for a model of version 1, or with another data.image_size, data.fit or
+ * any folder if the training images are unknown: for a model of rule 1, or with another data.image_size, data.fit or
  * data.grey. Other folders without a test part of their own are evaluated whole. */
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up) {
     make_class_folders(folder, "", 12);

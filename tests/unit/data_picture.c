@@ -167,8 +167,8 @@ TEST(a_jpeg_without_its_tables_is_rejected) {
     assert_picture_rejected(file, jpeg.size, 0, "no Huffman table");
 }
 
-/* Codes the same pixels with the standard tables of ITU T.81, Annex K.3, which the frames of a Motion JPEG video leave
- * out. */
+/* The JPEG's pixels are coded with the standard tables of ITU T.81, Annex K.3, which the frames of a Motion JPEG video
+ * leave out. */
 TEST(a_jpeg_without_huffman_tables_has_the_standard_ones) {
     static const uint8_t coded[] = {0xad, 0x45, 0x14, 0x57, 0x21, 0xea, 0x9f, 255, 217};
     uint8_t file[sizeof jpeg.bytes + sizeof coded];

@@ -368,7 +368,7 @@ static void count_parts(const d9_label_table *table, int64_t counts[D9_PARTS]) {
     for (int64_t i = 0; i < table->count; i++) counts[table->rows[i].part]++;
 }
 
-/* Numbers of several spellings are one group, 0 too, but only if all groups are numbers. */
+/* Spellings of the same number, such as 1 and 01, are one group, but only if all groups are numbers. */
 TEST(groups_are_compared_as_numbers) {
     static const struct {
         const char *groups[4];
@@ -567,7 +567,7 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
 }
 
-/* The table of the training is rejected without the column that made its parts: its test part is unknown. */
+/* A table that was trained on is rejected without the column that gave its parts, because its test part is unknown. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",

@@ -40,7 +40,7 @@ static const d9_metadata good_texts[TEXT_ROWS] = {
     {"dawn9.words", "[\"<pad>\", \"<start>\", \"<unknown>\", \"<unused>\", \"cat\"]"},
     {"dawn9.length", "7"}};
 
-typedef struct wrong_value { /* of a row; words of the error */
+typedef struct wrong_value { /* replaces the value of a row; words: in the expected error */
     int row;
     const char *value, *words;
 } wrong_value;

@@ -293,7 +293,7 @@ TEST(a_folder_keeps_its_arms_and_seeds, setup) {
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
 }
 
-static int failing_lock(void *user, int file, const char *path) { /* `user`: the error */
+static int failing_lock(void *user, int file, const char *path) { /* `user`: points to the errno to fail with */
     (void)file, (void)path;
     errno = *(int *)user;
     return -1;

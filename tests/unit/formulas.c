@@ -118,7 +118,7 @@ TEST(activations_have_their_limits) {
     }
 }
 
-/* ---- recurrent cells: x and a, the sums of each gate over input and state; h and c before the token ---- */
+/* ---- recurrent cells; x, a: each gate's sums over the input and over the state; h, c: state before the token ---- */
 
 enum { CELL_INPUTS = 2 * D9_CELL_GATES + 2 }; /* x, a, h, c */
 

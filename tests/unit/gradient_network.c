@@ -40,7 +40,7 @@ static const struct row {
      20 + 2 * 20 + 2},
     {"name: wide_resnet, depth: 10, width: 1", SMOOTH ", stochastic_depth: {rate: 0.1, mode: batch}", 8, 4,
      1 + 6 + 2 + 2 * 7 + 2},
-    /* recurrent layers of which only the last token is read, or every token; an embedding that is the decoder, too */
+    /* recurrent layers of which only the last token is read, or every token; an embedding tied to the decoder */
     {"name: sentiment, layers: 2, embedding: 5, hidden: 7", "", 5, 12, 1 + 2 * 4 + 2},
     {"name: sentiment, cell: lstm, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
     {"name: sentiment, cell: elman_tanh, embedding: 5, hidden: 7", "", 5, 12, 1 + 4 + 2},
@@ -120,8 +120,8 @@ static d9_dataset *make_texts(const d9_model *model, int length) {
     return run_random_texts(vocabulary, length, model->stream ? BATCH * 2 * length : BATCH, model->stream);
 }
 
-/* Opens a session and runs a training step for the gradient; `state` is the state before it. Biases are random,
- * because zeros, their default, could hide a wrong sign. */
+/* Opens a session, runs a training step for the gradient, and plans `forward`; `state` is the state before the step.
+ * Biases are random, because zeros, their default, could hide a wrong sign. */
 static void open_network(network *self, const struct row *row) {
     const d9_dataset_options dataset = {
         .name = "synthetic", .image_size = row->side, .synthetic_train = BATCH, .synthetic_test = BATCH};

@@ -73,7 +73,7 @@ TEST(the_hardest_are_chosen) {
     }
 }
 
-/* Parameters of the network after some steps, in the order of the evaluation list. */
+/* The `*count` numbers of all parameters of the evaluated network after `steps` steps, in the order of its values. */
 static double *parameters_after(const char *backend, const char *tricks, int64_t steps, int64_t *count) {
     d9_session *session = run_session(configure(backend, tricks), 5);
     double *all = test_memory((1 << 16) * sizeof *all);
@@ -185,8 +185,8 @@ TEST(operations_are_counted) {
     }
     assert_true(fabs(own / d9_graph_operations(whole, 0, whole->node_count) - 0.5) < 1e-12);
     assert_true(ranking > 0 && training > ranking * 2.5 / 2 &&
-                training < ranking * 3 / 2);                       /* without gradient of the images */
-    const int steps_left[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0}; /* remaining after `done` steps */
+                training < ranking * 3 / 2);                       /* no gradient of the images */
+    const int steps_left[] = {4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0}; /* of the small network, after `done` */
     for (int done = 0; done < 12; done++) {
         const double left = (12 - done) * (own + ranking) + steps_left[done] * training;
         assert_true(fabs(d9_train_operations(with, done) / left - 1) < 1e-12);

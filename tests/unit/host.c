@@ -1,5 +1,5 @@
-/* The host executor with a toy backend, and the table of backends. The toy has rules for scale, add and fused
- * scale+add, and counts prepared and released sites. */
+/* The host executor with toy backends; the table of backends and the choice of a precision. The toys have rules for
+ * scale, add and fused scale+add, and count prepared and released sites. */
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
 #include "core/machine.h"
@@ -11,7 +11,7 @@
 /* ---- toy backend: f32 vectors, one thread ---- */
 
 typedef struct toy {
-    int prepared, released;
+    int prepared, released; /* numbers of sites */
 } toy;
 
 static d9_status toy_open(d9_context *context, const d9_backend_options *options, void **backend) {
@@ -62,7 +62,7 @@ RUN(run_fused, OUT(m) = (float)n->as.scale.factor * IN(n, 0) + IN(m, 1))
 
 /* True if scale's output is the first input of add. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
-/* Like run_fused, but also writes the intermediate value if it has another reader. */
+/* Like run_fused, but also writes the intermediate value unless only the site itself reads it. */
 static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status = D9_OK;
     if (!d9_site_internal(site, site->nodes[0]->outputs[0])) D9_TRY(run_scale(context, site, step));
@@ -83,7 +83,7 @@ static bool recomputes_all(const d9_site *site, d9_value_id value) {
     return true;
 }
 
-/* A single algorithm, timed at one second. */
+/* Reports one algorithm, timed at one second; `*count` is 0 if `capacity` is 0. */
 static d9_status benchmark_one(d9_context *context, d9_site *site, d9_choice_time *rows, int capacity, int *count) {
     (void)context, (void)site;
     *count = capacity > 0;

@@ -115,8 +115,8 @@ TEST(each_file_of_the_ladder_inherits_from_the_previous_one, enter_source_folder
     }
 }
 
-/* The published second step moved augmentation to the GPU. dawn9 always augments on the training device, so that the
- * first two files have the same configuration. */
+/* The last step is the recipe dawn94. The published second step moved augmentation to the GPU; dawn9 always augments on
+ * the training device, so the first two files have the same configuration. */
 TEST(ladder_ends_at_dawn94, enter_source_folder) {
     char hashes[5][65];
     static const char *const paths[] = {"configs/dawn94.yaml", "configs/ladder/13-ten-epochs.yaml",

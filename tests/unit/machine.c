@@ -16,8 +16,8 @@ typedef struct tree {
     const char *what;
     int cores, siblings;
     bool neighbours;
-    const char *allowed; /* "0-3,8"; NULL: all */
-    const char *group;   /* /proc/self/cgroup; NULL: missing */
+    const char *allowed; /* processors of the affinity mask, like "0-3,8"; NULL: all */
+    const char *group;   /* text of /proc/self/cgroup; NULL: no such file */
     file files[MAX_FILES];
     int threads;     /* expected */
     double gibibyte; /* expected memory limit; 0: none */

@@ -19,7 +19,7 @@ TEST(accuracy_takes_the_first_of_equal_logits) {
 
 enum { SAMPLES = 60, LABELS = 4 };
 
-/* The share of pairs of a positive and a negative sample that the logits order correctly; ties count half. */
+/* Share of the pairs of a positive and a negative sample that the logits of label c order correctly; ties: half. */
 static double share_of_ordered_pairs(const double *logits, const int32_t *labels, int c) {
     double right = 0, pairs = 0;
     for (int i = 0; i < SAMPLES; i++)
@@ -51,8 +51,8 @@ TEST(area_under_the_curve_is_the_share_of_ordered_pairs) {
     assert_true(isnan(score_of("auc", &all, by_label)) && isnan(by_label[0]) && isnan(by_label[3]));
 }
 
-/* Areas that another program computed. Each case of the file has a line with a count and an area, and as many lines
- * with a label and a logit. */
+/* Areas that another program computed, in the file DAWN9_AREAS. A case is a line with a count and an area, followed by
+ * `count` lines with a label and a logit. */
 TEST(areas_equal_those_of_another_program) {
     enum { MOST = 256 };
     const char *path = getenv("DAWN9_AREAS");
@@ -72,7 +72,7 @@ TEST(areas_equal_those_of_another_program) {
     print_message("compared %d areas\n", cases);
 }
 
-/* If all logits are equal, the perplexity is the number of classes, whatever their value. Label -1 does not count. */
+/* If all logits are equal, of whatever value, the perplexity is the number of classes. Label -1 does not count. */
 TEST(perplexity_of_equal_logits_is_the_number_of_classes) {
     double logits[3 * 5];
     static const int32_t labels[] = {4, -1, 0};

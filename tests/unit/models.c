@@ -273,8 +273,8 @@ TEST(weights_start_as_published) {
     const struct {
         const char *model;
         int64_t side;
-        const char *value, *how;
-        double a;
+        const char *value, *how; /* name of the parameter; of its initialiser */
+        double a;                /* bound of uniform, standard deviation of normal, the constant; 0.5: half_uniform */
     } rows[] = {
         {"name: vgg", 32, "block1.conv2.weight", "uniform", sqrt(6.0 / (450 + 450))},
         {"name: vgg", 32, "block2.conv1.weight", "uniform", sqrt(6.0 / (450 + 900))},

@@ -143,8 +143,8 @@ static const char *find_wrong(d9_parallel *parallel) {
     return NULL;
 }
 
-/* Prints, for experiments/parallel-speed.sh, the times of sums of `count` f32 numbers by exchange and in shared memory,
- * in turn, and of copies: a process that copies its numbers moves as many bytes as in a sum in shared memory. */
+/* For experiments/parallel-speed.sh: times, in turn, a sum of `count` f32 numbers by exchange, one in shared memory and
+ * a copy of as many numbers, and prints the milliseconds of each. */
 static const char *time_sums(d9_parallel *parallel, int64_t count) {
     enum { TIMES = 21, WAYS = 3 };
     static const char *const names[WAYS] = {"sums by exchange", "sums of gradients", "copies"};

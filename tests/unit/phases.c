@@ -64,7 +64,7 @@ TEST(two_lists_share_one_state) {
 TEST(sizes_of_images_follow_the_epochs) {
     static const struct {
         const char *tricks;
-        int shrunk;
+        int shrunk; /* side of the crops that are resized; 0: none */
     } cases[] = {{"crop: {pad: 2}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 16},
                  {"crop: {pad: 2}, progressive: {scales: [0.5, 0.8], until: [0.75, 2]}", 0},
                  {"random_resized_crop: {}, progressive: {form: resize, scales: [0.5, 0.8], until: [0.75, 2]}", 0}};

@@ -1,4 +1,4 @@
-/* The step program: memory layout, schedule of nodes, and errors if memory runs out. */
+/* The step program: memory layout, order of nodes, programs for evaluation, rejected settings, lack of memory. */
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"

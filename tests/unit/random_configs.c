@@ -1,10 +1,10 @@
 /* Random configurations from the option tables of root, backend_options, eval, train, the network and the tricks: each
  * option that is on or off or has choices or bounds, except those in pinned(), and each trick on or off. Configurations
- * that `dawn9 config` accepts must train; rejected ones must not. Three steps must give the same bits as stopping,
- * writing a checkpoint and resuming: weights, accumulators, metrics, and rows of epochs.
+ * that `dawn9 config` accepts must train, others not, and a resumed run must equal an uninterrupted one bit for bit.
  *
  * usage: test_unit random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without SEED,
- * each network for images and each trick has. A failure prints the seed of its draw: test_unit random_configs 1 SEED */
+ * each network for images and each trick has. A failure prints the draw's YAML and seed. Draws after COUNT successes
+ * must have a missing network or trick; `test_unit random_configs 1 SEED` repeats only the other draws. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -17,9 +17,9 @@ static bool want_all = true; /* requires that each network for images and each t
 typedef struct draw {
     uint64_t seed, state;
     d9_text yaml;
-    int model, untried, untried_trick; /* the drawn network; network and trick that must be drawn, -1: any */
-    unsigned tricks;
-    char batch[24]; /* train.batch_size as text */
+    int model, untried, untried_trick; /* the drawn network; a network and a trick that the draw must have, -1: any */
+    unsigned tricks;                   /* bit t: trick t is drawn */
+    char batch[24];                    /* train.batch_size as text */
 } draw;
 
 /* 64 bits of splitmix64 (Steele and others 2014). */
@@ -33,7 +33,7 @@ static uint64_t random_bits(draw *d) {
 static int64_t random_below(draw *d, int64_t count) { return (int64_t)(random_bits(d) % (uint64_t)count); }
 static double random_unit(draw *d) { return (double)(random_bits(d) >> 11) * 0x1p-53; } /* in [0, 1) */
 
-enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 }; /* largest draws above the minimum; bytes */
+enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 }; /* largest excess over the minimum: integers, reals; bytes */
 
 static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
 
@@ -127,8 +127,8 @@ static bool is_large(const d9_option *option) {
            strtod(first, NULL) > option->minimum + WHOLE_SPAN;
 }
 
-/* Writes pinned and drawn values of options; omits options with unlimited values, and a third of those with small
- * defaults. */
+/* Writes pinned and drawn values of options. Omits options with unlimited values and, at random, a third of the others,
+ * except those with large defaults. */
 static void write_options(draw *d, const char *section, const d9_option *options, const char *between) {
     for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
         const char *value = pinned(d, section, option->key);
@@ -249,7 +249,7 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome; /* ABSENT: the backend is missing here */
+typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome; /* ABSENT: no such backend; DIVERGED: inf, NaN */
 
 static outcome check_draw(draw *d) {
     d9_context context, absent;

@@ -75,7 +75,7 @@ static const int64_t *dims(const op_case *c, int input) {
 }
 static const int64_t *out_dims(const op_case *c) { return c->graph->values[c->graph->nodes[0].outputs[0]].shape.d; }
 
-/* Element i of an array (N, H, W, C). */
+/* Indices of an element of an array (N, H, W, C). */
 typedef struct place {
     int64_t n, h, w, c;
 } place;
@@ -280,7 +280,7 @@ static double tokens_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.batch.batch, i % samples) * length + i / samples];
 }
 
-/* Step 4 with 3 per epoch is the second window. *label: the token that follows, or -1 at the end of the column. */
+/* Step 4 with 3 per epoch is the second window. *label: the next token. At a column's end the token is 0, *label -1. */
 static double stream_and_label(const op_case *c, int64_t i, double *label) {
     const d9_batch_attributes *stream = &c->graph->nodes[0].as.batch;
     const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / stream->batch, at = out_dims(c)[0] + i / columns;
@@ -330,7 +330,7 @@ static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double
 
 enum { MOST_UNITS = 130 };
 
-/* y (T, N, H) and, for LSTM, the memory c of each unit and token. */
+/* Computes y (T, N, H) and, for LSTM, the cell state after each token, in `memory` (T, N, H); other cells: unused. */
 static void recur_by_hand(const op_case *c, double *y, double *memory) {
     const d9_node *node = &c->graph->nodes[0];
     const int64_t tokens = out_dims(c)[0], n = out_dims(c)[1], units = out_dims(c)[2], rows = dims(c, 0)[2];
@@ -518,7 +518,7 @@ TEST(orthogonal_updates_equal_their_definition) {
     assert_true(checked >= 4);
 }
 
-/* No division by zero without a gradient, or for a filter of zeros. */
+/* Updates must be finite for a filter of zeros, and without a gradient only renormalise and decay the filter. */
 TEST(orthogonal_updates_divide_by_no_zero) {
     for (int zero = 0; zero < 3; zero++) {
         op_case c;

@@ -1,5 +1,5 @@
 /* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records: pairs, intervals,
- * Holm, shares, epochs saved, verdicts. statistics.c tests the statistics. */
+ * Holm's correction, epochs saved, verdicts, the frontier of a search. statistics.c tests the statistics. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "report/report_parts.h"
@@ -151,7 +151,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
     }
 }
 
-/* Lists a run that was started, and has failed or not ended. */
+/* Lists a run that was started and has failed (`failed`) or not ended. `at`: the path of its failure.json. */
 static void list_failure(const char *arm, int seed, bool failed, char at[256]) {
     list_run(arm, seed, arm, at);
     run_make_directory(folder, at);
@@ -349,10 +349,10 @@ REPORT_TEST(test_partly_finished_arms_are_paired_by_their_common_seeds) {
     add_arm("plain,train.epochs=20", NULL, 1, 2, (const double[]){40, 70});
     add_arm("tricks,train.epochs=10", "plain,train.epochs=10", 1, 2, (const double[]){30, 60});
     read_report();
-    NEAR(report->arms[2].epochs_saved, 4); /* 10 of the 25 points between 30 at 10 epochs and 55 at 20 */
+    NEAR(report->arms[2].epochs_saved, 4); /* +10 points, which the curve gains from 10 to 14 epochs */
 }
 
-/* A comparison whose baseline has no finished run, or the same runs, compares none. */
+/* The number of compared runs is 0 if the baseline has no finished run or shares all its runs with the arm. */
 REPORT_TEST(test_a_comparison_counts_its_runs) {
     add_arm("never ran", NULL, 1, 0, NULL);
     add_arm("alone", "never ran", 1, 1, low);
@@ -416,7 +416,7 @@ REPORT_TEST(test_epochs_saved_follow_the_curve_of_the_baseline) {
     assert_holds(report->verdict, "this equals 20.0 epochs.");
 }
 
-/* A label is only shown: arms of equal labels are no series. */
+/* Labels are only for display: arms with equal labels do not form a series. */
 REPORT_TEST(test_equal_labels_make_no_series) {
     for (int i = 0; i < 2; i++) {
         add_arm(i ? "a" : "b", NULL, 1, 2, low);
@@ -594,7 +594,7 @@ REPORT_TEST(test_a_comparison_counts_once) {
     assert_holds(report->verdict, "without is worse than full: ");
 }
 
-/* Runs with equal test images are compared, whatever they were trained on, unless they were evaluated on others. */
+/* Runs with equal test_digest are compared; those with data.validation or no test_digest only if all data is equal. */
 REPORT_TEST(test_equal_test_images_are_compared) {
     static const struct {
         const char *data[2], *test[2];

@@ -1,4 +1,4 @@
-/* message and tensorboard: bytes compared with the published encodings, nesting, and a full disk.
+/* Protocol buffer messages and TensorBoard files: published encodings byte by byte, nesting, and a full disk.
  * tests/cli/tensorboard.sh decodes whole files. */
 #include "core/system.h"
 #include "record/tensorboard.h"

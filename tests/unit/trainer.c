@@ -341,7 +341,7 @@ static d9_status add_shifted_view(d9_context *unused, const void *options, d9_vi
 }
 static const d9_trick shifted_view = {.name = "shifted_view", .on_views = add_shifted_view}; /* weight 0 */
 
-/* Rotating the test set, whose last batch is partial, by one batch must not change any image's logits. */
+/* Rotating the test set by a batch (the last is partial) changes no image's logits, which determine all scores. */
 RUN_TEST(test_every_test_image_is_evaluated) {
     enum { IMAGES = 21, BYTES = 16 * 16 * 3, CLASSES = 10 };
     static uint8_t turned[IMAGES * BYTES];

@@ -285,7 +285,7 @@ CHECKPOINT_TEST(test_wrong_metadata_is_rejected) {
     assert_rejected(b, D9_DATA, "");
 }
 
-/* A checkpoint that is truncated anywhere gives D9_DATA, and the run does not start anew. */
+/* Resuming from a truncated checkpoint gives D9_DATA, and the run does not start anew. */
 CHECKPOINT_TEST(test_truncated_checkpoints_are_rejected) {
     size_t size;
     const uint8_t *bytes = run_read_file(b->path, &size);
@@ -325,8 +325,8 @@ CHECKPOINT_TEST(test_each_missing_or_malformed_tensor_is_rejected) {
     assert_still_resumes(b, "every tensor as it was");
 }
 
-/* Epoch rows of another type or number are rejected, and more rows than the caller has room for. 648 and 719 bytes, the
- * size of nine rows of 72 bytes and a byte less than ten, once overflowed an array of rows. */
+/* A column of epoch rows of another type or number of elements is rejected, as are more rows than the caller has room
+ * for. 648 bytes hold 81 numbers, more than MOST_ROWS; 719 bytes hold no whole number of them. */
 CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
     static const uint8_t zeros[719];
     static const struct {

@@ -14,7 +14,7 @@ typedef struct disk {
     const char *victim; /* calls fail for written paths that contain this; NULL: for all */
     int64_t room;       /* free bytes on the disk; INT64_MAX: unlimited */
     int marked;         /* the victim's file descriptor; -1: not open */
-    int hits;           /* calls that failed or wrote less */
+    int hits;           /* failed calls, and the write that FAULT_WRITE shortened */
     int64_t written;    /* bytes */
 } disk;
 
@@ -33,7 +33,7 @@ static int disk_open(void *user, const char *path, int flags, int mode) {
     return file;
 }
 
-/* FAULT_WRITE: the first write to the victim stores half of its bytes, and later ones fail, as on a full disk. */
+/* FAULT_WRITE: the first write to the victim stores half of its bytes, later ones fail. `room` limits all writes. */
 static ssize_t disk_write(void *user, int file, const void *bytes, size_t size) {
     disk *d = user;
     bool fails = d->fault == FAULT_WRITE && file == d->marked;

@@ -225,10 +225,10 @@ TEST_WITH(bench *b, plateau_follows_the_scores_of_eval_tta, set_up) {
 
 typedef struct watched {
     volatile sig_atomic_t interrupt;
-    int64_t evaluations, stop_in, last_seen, all;
+    int64_t evaluations, stop_in, last_seen, all; /* evaluations: finished ones; last_seen: inferences of this one */
 } watched;
 
-/* Interrupts the evaluation number `stop_in`, from 0; -1: none. Each evaluation ends when all its views are seen. */
+/* Interrupts evaluation number `stop_in`, from 0; -1: none. An evaluation has 10 inferences, with both views 20. */
 static void on_evaluated(void *user, const d9_program *program, int64_t seen, int64_t all) {
     watched *w = user;
     (void)program;

@@ -230,7 +230,7 @@ TEST(stochastic_depth_drops_every_branch) {
         }
 }
 
-/* The tiny network has no golden cases. A pool can move before the activation also in a network without norms. */
+/* Compares the order of nodes, because the tiny network has no golden cases. before_act needs no norm. */
 TEST(pools_move_to_their_position) {
     static const struct {
         const char *tricks, *parts; /* parts: after features.0.filter */
@@ -458,9 +458,9 @@ TEST(silu_leaves_the_first_to_gelu) {
 TEST(tricks_with_nothing_to_edit_or_illegal_options_are_rejected) {
     enum { NO_NORM = 1, NO_ACT = 2, NO_POOL = 4 };
     static const struct {
-        int without; /* bits NO_NORM, NO_ACT, NO_POOL */
-        int stem;    /* tiny_stem */
-        const char *tricks, *words;
+        int without;                /* bits NO_NORM, NO_ACT, NO_POOL */
+        int stem;                   /* of type tiny_stem */
+        const char *tricks, *words; /* words of the error; NULL: the tricks are accepted */
     } rows[] = {
         {NO_NORM, 0, "pool_before_activation: {}", "tricks.pool_before_activation --without"},
         {NO_ACT, 0, "pool_before_activation: {}", "tricks.pool_before_activation --without"},

@@ -140,7 +140,7 @@ static unsigned compatible_tricks(int first, unsigned reject) {
     return set;
 }
 
-/* The configuration of the tricks in `set` on a network, which may refer to *tiny. */
+/* The configuration of the tricks in `set` on a network. That of the network "tiny" refers to *tiny. */
 static d9_config *make_config_on(const struct network *network, unsigned set, tiny_model *tiny) {
     d9_config *config = make_config(set, -1, network->recipe);
     *tiny = tiny_model_default();

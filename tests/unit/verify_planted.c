@@ -186,7 +186,7 @@ static const char *group_of(const char *name) {
 
 typedef enum wrong { SCALED, ONE_NAN, DROPPED, CUT } wrong;
 
-/* Modifies a copy of a tensor; false if it is to be omitted. */
+/* Modifies a copy of a tensor, with changed elements in `room`. False: the tensor is to be omitted. */
 static bool spoil(d9_tensor *tensor, wrong how, float *room) {
     int64_t count = d9_shape_count(&tensor->shape), changed = 0;
     if (how == DROPPED) return false;
@@ -265,7 +265,7 @@ TEST(each_tensor_off_by_one_percent_fails) {
     assert_int_equal(all, 2 * STEPS + 17 + 2 * (9 + 8 * 4) + 2);
 }
 
-/* Makes each expected tensor of whole text cases 1% too large in turn; the last token or every token is read. */
+/* Makes each expected tensor 1% too large in turn, in cases with logits of the last token or of every token. */
 TEST(each_tensor_of_texts_off_by_one_percent_fails) {
     static const char *const cases[] = {"text_gru", "text_lstm_layers", "language_lstm_tied", "language_elman"};
     fixture *f = *state;

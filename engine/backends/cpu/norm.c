@@ -81,9 +81,9 @@ static bool norm_backward_match(const d9_site *site) {
            (site->nodes[0]->op != D9_OP_ADD || !d9_site_internal(site, site->nodes[1]->outputs[0]));
 }
 
-/* The bias of the norm, if the gradient should compute RELU's sign again from the norm's x instead of reading RELU's y:
- * if RELU follows the norm at once. NULL: it reads y. The other activations cost more than the array that would not be
- * read. A norm fused with a convolution computes its y otherwise, with other bits. */
+/* The norm's bias, if RELU directly follows the norm: the gradient then recomputes RELU's sign from the norm's x and
+ * does not read RELU's y. NULL: there is no activation, or y is read, because it is of another activation (slower to
+ * recompute), dz is written, gradients are added first, or the norm's rule begins with a convolution (other bits). */
 static const float *bias_to_recompute(const d9_site *site) {
     const d9_node *act = site->nodes[0], *norm = d9_chain_norm(site), *nodes = site->graph->nodes;
     if (act->op != D9_OP_ACT_BACKWARD || act->as.act.activation != D9_ACT_RELU) return NULL;
@@ -97,7 +97,7 @@ static const float *bias_to_recompute(const d9_site *site) {
     return forward && forward->nodes[0]->op == D9_OP_NORM ? d9_site_data(site, nodes[producer].inputs[2]) : NULL;
 }
 
-/* Runs the chain of a site; dx: the output, with the summand if there is one. */
+/* Runs a site's backward chain. `dx`: value that receives the gradient of x plus `summand` (NULL: nothing is added). */
 static void run_chain_backward(const d9_site *site, const d9_cpu_rows *summand, d9_value_id dx) {
     const d9_node *norm = d9_chain_norm(site);
     const d9_kernel_norm shape = d9_chain_extent(site);
@@ -119,8 +119,8 @@ static d9_status run_norm_backward(d9_context *context, const d9_site *site, int
 
 /* ---- backward, with the gradient of a concatenation ----
  *
- * A layer of a dense block reads the concatenation that the next one extends: its gradient is that by its norm, plus a
- * slice of the next concatenation's gradient. */
+ * A layer of a dense block reads a concatenation that is also part of the next layer's input. The gradient of the
+ * concatenation is therefore the dx of its layer's norm plus a slice of the gradient of the next layer's input. */
 
 static d9_site chain_before_slice(const d9_site *site) { return d9_site_part(site, 0, site->node_count - 2); }
 

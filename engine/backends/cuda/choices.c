@@ -115,7 +115,7 @@ done:
 
 /* ---- the cache ---- */
 
-/* Sets the path of the file; "" if there is none. */
+/* Sets the path of the file; "" if there is no folder for it or the path is too long. */
 static void set_path(const char *folder, char *path, size_t size) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     const bool own = cache && *cache;

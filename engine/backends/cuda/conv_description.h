@@ -37,8 +37,8 @@ enum { D9_CUDNN_MOST_WORKSPACE_BYTES = 256 << 20 };
 d9_cudnn_description d9_cudnn_describe(const d9_conv_geometry *geometry);
 
 /* Sets bytes[a] to the size of argument a after conversion to the type of the description's tensor; 0: the site's value
- * has that type already. Only weight gradients are converted: cuDNN offers them for half inputs only in the type of the
- * inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
+ * has that type already. Only weight gradients are converted: cuDNN offers them for 16-bit inputs only in the type of
+ * the inputs. Returns the sum. Sizes are multiples of 256, the alignment of device memory. */
 int64_t d9_conv_staged_bytes(const d9_site *site, const d9_cudnn_description *description,
                              int64_t bytes[D9_CONV_ARGUMENTS]);
 

@@ -86,8 +86,8 @@ static d9_cuda_moments_weights weights_of(const d9_site *site) {
 
 /* ---- forward ---- */
 
-/* True if the second convolution is 1 x 1, so that it mixes only the channels of a pixel, and the first one's weights
- * are frozen: their gradient would need the outputs of both, and nothing would be saved. */
+/* True if types and links fit, the second convolution is 1 x 1, so that it mixes only the channels of a pixel, and the
+ * first one's weights are frozen: their gradient would need the outputs of both, and nothing would be saved. */
 static bool first_fits(const d9_site *site, const parts *p) {
     const d9_shape *w = &d9_site_value(site, p->conv->inputs[1])->shape;
     const d9_value *filters = d9_site_value(site, master_of(site, p->first->inputs[1]));

@@ -143,9 +143,9 @@ static void close_device(d9_context *context, void *driver) {
     d9_release(context, r);
 }
 
-/* Process i of several on this host takes GPU i. If only one GPU is visible, the launcher, or cli/this_process.c by
- * CUDA_VISIBLE_DEVICES, has chosen it already. That variable has no effect if an MPI built with CUDA started the driver
- * before, hence this function. */
+/* Process i of several on this host takes GPU i. If only one GPU is visible, the launcher has chosen it, or
+ * cli/this_process.c by setting CUDA_VISIBLE_DEVICES. The variable has no effect if an MPI built with CUDA has already
+ * started the driver: then this function chooses. */
 static d9_status choose_device(d9_context *context, const d9_parallel *parallel, int *device) {
     d9_status status;
     int count = 0;

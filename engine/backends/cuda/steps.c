@@ -49,7 +49,7 @@ static d9_status check_gradient_range(d9_context *context, const d9_plan *plan, 
                                              cuda->gradient_count, cuda->guard));
 }
 
-/* Checks that the gradients that this step's updates read are finite; all others are left from earlier steps.
+/* Checks that the gradients that this step's updates read are finite; no update of this step reads the others.
  * Neighbouring gradients are checked by one launch. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
     enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
@@ -260,9 +260,10 @@ d9_status d9_cuda_load(d9_context *context, d9_plan *plan) {
     d9_cuda *cuda = cuda_of(plan);
     d9_cuda_guard guard;
     uint8_t *all = NULL;
+    active_set set = {.plan = plan};
     D9_TRY(D9_ALLOCATE(context, plan->placed_count, "a plan", &all));
     memset(all, 1, (size_t)plan->placed_count);
-    active_set set = {.plan = plan, .active = all};
+    set.active = all;
     D9_TRY(cuda->driver->select(context, cuda->state));
     if (cuda->guard) D9_TRY(cuda->driver->read(context, cuda->state, cuda->guard, &guard, sizeof guard));
     D9_TRY(d9_cuda_check_indices(context, plan));

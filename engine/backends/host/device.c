@@ -72,8 +72,8 @@ void d9_host_describe(const d9_device *device, d9_device_info *info) {
     device->kind->describe(device->backend, info);
 }
 
-/* On the host, gradients are allocated in memory that the processes of a run share, if possible: their sum then needs
- * no copies. */
+/* Allocates a buffer on the backend's device or in host memory. On the host, the processes of a run share the memory of
+ * GRADIENT, if possible, so that its sum over the processes needs no copies. */
 static d9_status allocate_buffer(d9_context *context, d9_device *device, int buffer, int64_t bytes, const char *purpose,
                                  void **memory) {
     d9_parallel *sharing = buffer == D9_BUFFER_GRADIENT ? device->options.parallel : NULL;

@@ -26,7 +26,7 @@ static d9_status image_to_onnx(d9_context *context, d9_onnx_writer *writer, cons
     return D9_OK;
 }
 
-/* The texts are (N, T) in ONNX, as in files. */
+/* Transposes the texts, which are (N, T) in ONNX and in files, to (T, N). */
 static d9_status tokens_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
     writer->begin(writer, "Transpose", node->role, (const char *[]){d9_onnx_input(writer, node, 0), NULL},

@@ -1,4 +1,4 @@
-/* The linear layer: y = x w^T, where x is flattened to (N, I); of texts (T, N, I) each token has a row. */
+/* The linear layer: y = x w^T, where x is flattened to (N, I); of texts (T, N, I), each token is a row. */
 #include "graph/onnx.h"
 #include "graph/op.h"
 

@@ -28,7 +28,7 @@ const d9_op_info d9_op_UPDATE = {
     D9_PRESET_OUTPUTS,
 };
 
-/* Operations of all Newton-Schulz iterations; A and A * A are (side, side), side being the weight's shorter side. */
+/* Operations of all Newton-Schulz iterations (orthogonal.h): products A, A A and B X; side: the shorter side of X. */
 static double orthogonal_operations(const d9_graph *graph, const d9_node *node) {
     const d9_shape *filter = d9_input_shape(graph, node, 0);
     const double rows = (double)filter->d[0], columns = (double)d9_shape_count(filter) / rows;

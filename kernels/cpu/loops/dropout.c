@@ -1,4 +1,4 @@
-/* Dropout. The Philox words of a whole tile are drawn at once, in loops that vectorise. */
+/* Dropout. Loops that vectorise draw the Philox words of a whole tile at once; with larger units, one word a unit. */
 #include "kernels/integers.h"
 #include "kernels/cpu/loops/tile.h"
 

@@ -223,7 +223,7 @@ D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *cons
     memcpy(to, (const float *)row[0] + from, (size_t)(count < panel ? count : panel) * 4);
 }
 
-/* Sets row[] to the elements of `lanes` lanes of K from lane k on, at the source's row `at`, which it advances. */
+/* Sets row[] to the block's elements at each K of `lanes` lanes from lane k on; advances `at`, their source row. */
 D9_INLINE void fetch_rows(const struct d9_gemm_pack *p, const bool pairs, bool plain, int64_t k, int64_t lanes,
                           position *at, const void **row) {
     const int rows_per_lane = pairs ? 2 : 1;

@@ -60,9 +60,16 @@ D9_INLINE vector_terms load_vector_terms(const row_terms *here, const int count,
  * formula alone, so a value computed again has the same bits. */
 D9_INLINE d9_vector norm_of(d9_vector d, const vector_terms *of) { return d * of->term[1] + of->term[2]; }
 
-/* RELU's derivative at the norm t, which counts as rounded: 2^-134 is the largest number that bf16 rounds to 0. */
+/* The largest number that is stored as 0 in bf16: the instructions of AVX512_BF16 flush what is below 2^-126. */
+#ifdef __AVX512BF16__
+#define STORED_AS_ZERO 0x0.fffffep-126f
+#else
+#define STORED_AS_ZERO 0x1p-134f
+#endif
+
+/* RELU's derivative at its stored output, computed from the norm t. */
 D9_INLINE d9_vector relu_slope(const d9_kernel_store store, d9_vector t) {
-    const float zero = store == D9_KERNEL_BF16 ? 0x1p-134f : 0;
+    const float zero = store == D9_KERNEL_BF16 ? STORED_AS_ZERO : 0;
     d9_lanes in, out;
     *(d9_vector *)in = t;
     D9_EACH_LANE(i) out[i] = in[i] <= zero ? 0.0f : 1.0f;
@@ -70,8 +77,7 @@ D9_INLINE d9_vector relu_slope(const d9_kernel_store store, d9_vector t) {
 }
 
 /* Returns dz for `left` lanes from element `at`: dy, plus the addend and multiplied by the activation's derivative if
- * the prologue has them.
- * `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because its factor is 0 or 1. */
+ * the prologue has them. `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because its factor is 0 or 1. */
 D9_INLINE d9_vector load_dz(const d9_kernel_store store, const int activation, const bool recomputes, d9_kernel_in dy,
                             const d9_cpu_prologue *prologue, int64_t at, d9_vector d, const vector_terms *of,
                             int64_t left) {
@@ -248,7 +254,7 @@ typedef struct pass {
     bool stream;
 } pass;
 
-/* Where a step is: element `at` of x, and `left` lanes from there; `row`: element of the summand */
+/* Position of a vector: `left` lanes from element `at` of x on; `row`: its first element in the summand. */
 typedef struct place {
     int64_t at, row, left;
 } place;
@@ -287,7 +293,7 @@ D9_INLINE void normalise_backward(const d9_kernel_store store, const int activat
 typedef void (*pass_step)(const d9_kernel_store store, const int activation, const bool recomputes, const pass *p,
                           place here, const vector_terms *of);
 
-/* Elements [0, n) of `rows` rows; from, apart: the first row, and the distance of the next one */
+/* Runs `step` on elements [0, n) of `rows` rows. from: place of the first row; apart: distance between two rows. */
 D9_INLINE void pass_rows(const d9_kernel_store store, const int activation, const bool recomputes, pass_step step,
                          const int count, const pass *p, int64_t rows, place from, place apart, const row_terms *terms,
                          int64_t n) {

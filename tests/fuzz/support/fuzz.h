@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* the target */
 
-enum { FUZZ_FILES = 128, FUZZ_PATH = 128, FUZZ_MEMORY = 64 << 20 };
+enum { FUZZ_FILES = 128, FUZZ_PATH = 128, FUZZ_MEMORY = 64 << 20 }; /* files; bytes of a path; bytes allocated */
 
 typedef struct fuzz_file {
     char path[FUZZ_PATH]; /* empty: unused */
@@ -31,7 +31,7 @@ typedef struct fuzz_fixture {
 } fuzz_fixture;
 
 void fuzz_begin(fuzz_fixture *bench);
-/* Fails if anything is still allocated or open. */
+/* Frees the files; aborts the process if memory is still allocated or a file open. */
 void fuzz_end(fuzz_fixture *bench);
 
 void fuzz_write_file(fuzz_fixture *bench, const char *path, const void *bytes, size_t size);
