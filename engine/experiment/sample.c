@@ -322,9 +322,9 @@ static d9_status read_rungs(d9_spec *spec, const d9_tree *map, const d9_experime
     d9_status status = D9_OK;
     d9_search *search = &spec->experiment->search;
     const d9_tree *given = d9_tree_find(spec->root, "seeds"), *list = map ? map->first : NULL;
-    search->by_seeds = !list || strcmp(list->key, "seeds") == 0;
-    if (map &&
-        (map->kind != D9_TREE_MAP || map->count != 1 || !(search->by_seeds || strcmp(list->key, "train.epochs") == 0)))
+    const bool is_map = map && map->kind == D9_TREE_MAP && map->count == 1;
+    search->by_seeds = !is_map || strcmp(list->key, "seeds") == 0;
+    if (map && !(is_map && (search->by_seeds || strcmp(list->key, "train.epochs") == 0)))
         D9_TRY(d9_tree_fail(spec->context, map, "needs {seeds: [1, 3, 9]} or {train.epochs: [2, 6, 18]}"));
     if (!list) search->rungs[search->rung_count++] = spec->experiment->seed_count;
     if (list && (list->kind != D9_TREE_LIST || !list->first || list->count > D9_RUNGS_MAX))

@@ -23,11 +23,12 @@ d9_status d9_gradient_append_node(d9_gradients *g, const d9_node *forward, d9_no
     return d9_graph_add_node(g->context, g->graph, &node);
 }
 
-/* Moves the node that produces `part` to the end of the graph if it is a slice, so that a backend can slice and add in
- * one pass. No appended node may read the slice yet; an add or a bias whose dy is the slice would pass it on. */
+/* Moves the node that produces `part` to the end of the graph if it is a slice that no node reads yet, so that a
+ * backend can slice and add in one pass. */
 static d9_status move_slice_to_end(d9_gradients *g, d9_value_id part) {
     const d9_node_id producer = g->graph->values[part].producer;
     if (producer == D9_NONE || g->graph->nodes[producer].op != D9_OP_SLICE) return D9_OK;
+    if (d9_graph_consumers(g->graph, part, NULL) > 0) return D9_OK;
     const d9_node slice = g->graph->nodes[producer];
     d9_graph_remove_node(g->graph, producer);
     return d9_graph_add_node(g->context, g->graph, &slice);

@@ -178,6 +178,7 @@ TEST(invalid_searches_are_rejected_with_their_place) {
         {NINE("  ranges: {data.validation: {whole: [1, 9]}}\n"), ":4:12 search.ranges.data.validation"},
         {NINE("  rungs: {train.epochs: [1, 2]}\n  ranges: {train.epochs: {uniform: [1, 2]}}\n"),
          ":5:12 search.ranges.train.epochs rungs"},
+        {RANGES("  rungs: [1, 3, 9]\n"), ":5:10 search.rungs seeds train.epochs"},
         {RANGES("  rungs: {seed: [1, 3]}\n"), ":5:10 search.rungs seeds train.epochs"},
         {RANGES("  rungs: {seeds: [3, 1]}\n"), ":5:22 search.rungs.seeds[1] increasing"},
         {RANGES("  rungs: {seeds: [1, 2.5]}\n"), ":5:22 search.rungs.seeds[1] whole"},

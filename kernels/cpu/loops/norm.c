@@ -77,7 +77,8 @@ D9_INLINE d9_vector relu_slope(const d9_kernel_store store, d9_vector t) {
 }
 
 /* Returns dz for `left` lanes from element `at`: dy, plus the addend and multiplied by the activation's derivative if
- * the prologue has them. `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because its factor is 0 or 1. */
+ * the prologue has them. `d`: x - mean, used if RELU's sign is recomputed. RELU's product needs no rounding, because
+ * its factor is 0 or 1. */
 D9_INLINE d9_vector load_dz(const d9_kernel_store store, const int activation, const bool recomputes, d9_kernel_in dy,
                             const d9_cpu_prologue *prologue, int64_t at, d9_vector d, const vector_terms *of,
                             int64_t left) {
