@@ -29,7 +29,8 @@ typedef struct d9_trick {
     d9_status (*on_augment)(d9_context *context, const void *options, d9_augmentation *augmentation);
     d9_status (*on_phases)(d9_context *context, const void *options, d9_phase_changes *changes);
     d9_status (*on_selection)(d9_context *context, const void *options, d9_selection *selection);
-    /* on_init: initial values; also which parameters are trained, and their parts */
+    /* on_init sets fields of parameters: initial values, whether they are trained, and d9_value.part, by which
+     * on_optimizer selects them */
     d9_status (*on_init)(d9_context *context, const void *options, d9_graph *graph);
     d9_status (*on_optimizer)(d9_context *context, const void *options, const d9_graph *graph, d9_groups *groups);
     d9_status (*on_step)(d9_context *context, const void *options, d9_accumulators *accumulators, d9_tail *tail);

@@ -1,5 +1,5 @@
-/* The public API: models. A model is a file in memory. Its network is planned by the first prediction, which keeps the
- * plan, and by each evaluation. */
+/* The public API: models. A model is a file in memory. Predictions share one plan of its network, which the first of
+ * them makes, and one that needs a larger batch or features replaces. Each evaluation makes a plan of its own. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"

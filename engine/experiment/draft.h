@@ -21,7 +21,8 @@ D9_MUST_USE d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_conf
 D9_MUST_USE d9_status d9_draft_add_shared(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                           const d9_config_edits *from);
 
-/* Loads the draft's configuration and fills `arm`. An error in an edit of the file is reported with the edit's line. */
+/* Loads the draft's configuration, applies its edits and fills `arm`. An error in an edit that comes from the file of
+ * the experiment is reported with its line there. */
 D9_MUST_USE d9_status d9_draft_resolve(d9_context *context, d9_arena *arena, const d9_draft *draft, d9_arm *arm);
 
 /* Sets experiment->command. `verb` is ablate or experiment; `only` are the tricks selected for an ablation. */

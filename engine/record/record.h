@@ -24,7 +24,7 @@ typedef struct d9_epoch_row {
                                * multipliers */
 } d9_epoch_row;
 /* The columns of a row: its fields other than `epoch`, in this order. Checkpoints and events.jsonl have all of them,
- * result.json the first D9_EPOCH_RESULT_COLUMNS. */
+ * result.json the first D9_EPOCH_RESULT_COLUMNS; d9_scores_set says when both files omit score_tta. */
 enum { D9_EPOCH_COLUMNS = 9, D9_EPOCH_RESULT_COLUMNS = 7 };
 /* Name of a column in files. Scores are named as the measure; `learning_rate` is "rate", but in events.jsonl
  * "learning_rate". */

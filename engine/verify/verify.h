@@ -66,5 +66,6 @@ d9_tensor_difference d9_tensor_difference_of(const double *got, const double *wa
 /* distance / scale. With a scale of 0: 0 if distance is 0, otherwise infinity. NaN stays NaN. */
 double d9_relative_error(double distance, double scale);
 
-/* True if error / limit is NaN or larger than worst_error / worst_limit; false if the worst error is not finite. */
+/* True if the error is NaN or a larger multiple of its limit than worst_error is of worst_limit; false if the worst
+ * error is not finite. With a limit of 0 an error of 0 is not worse; with a worst_limit of 0 no finite error is. */
 bool d9_error_is_worse(double error, double limit, double worst_error, double worst_limit);

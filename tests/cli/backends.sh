@@ -5,11 +5,11 @@ tiny >tiny.yaml
 # ---- oneDNN's module is missing, or cannot be used ----
 alone=$scratch/alone
 mkdir "$alone" && cp "$dawn9" "$alone/dawn9" || exit 1
-onednn_is() { # PATTERN
+onednn_is_absent() { # PATTERN: `devices` lists onednn as absent for a reason that matches
     accepts "$alone/dawn9" devices
     says "^onednn +absent: .*$1" '^cpu .* own kernels$'
 }
-onednn_is 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
+onednn_is_absent 'dawn9-onednn\.so is not installed: build with libdnnl-dev'
 rejects 4 'dawn9-onednn\.so' "$alone/dawn9" bench cold --config tiny.yaml --backend onednn
 
 # Modules that cannot be used: one linked to another version of oneDNN, and one that is another library.
@@ -18,9 +18,9 @@ echo 'extern int dnnl_nothing; int *nothing(void) { return &dnnl_nothing; }' >mo
 cc -shared -fPIC -Wl,-soname,libdnnl.so.9 -o libdnnl.so library.c || exit 1
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" module.c -L. -ldnnl || exit 1
 here=$(ldconfig -p 2>/dev/null | sed -n 's/.*\(libdnnl\.so\.[23]\) .*/\1/p' | head -n 1)
-onednn_is "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built against another version}"
+onednn_is_absent "libdnnl\\.so\\.9: cannot open.*${here:+this machine has $here: built against another version}"
 cc -shared -fPIC -o "$alone/dawn9-onednn.so" library.c || exit 1
-onednn_is 'd9_conv_library_module'
+onednn_is_absent 'd9_conv_library_module'
 complains 6 'standard.output No.space' sh -c '"$1" --version >/dev/full' sh "$alone/dawn9"
 odd=$scratch/$(printf 'odd\377')
 mv "$alone" "$odd"

@@ -98,6 +98,8 @@ together() {
             set -- "$@" "$_word" && shift
         done
         out=$scratch/$number.out err=$scratch/$number.err
+        export OMPI_MCA_orte_tmpdir_base="$scratch/mpi$number"
+        mkdir "$OMPI_MCA_orte_tmpdir_base"
         observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
         [ $status = "$_expected" ] || fail "status $status, $_expected expected: $*"
         sed -i '/^dawn9: /!d; /^dawn9: warning: threads/d' "$err" # leaves out the lines of mpirun and the warnings of threads

@@ -228,7 +228,7 @@ void d9_cuda_check_mix(d9_check *check) {
 void d9_cuda_check_paste(d9_check *check) {
     static const int64_t batches[][4] = {{1, 4, 4, 1}, {6, 4, 4, 3}, {7, 5, 5, 3}, {5, 3, 8, 1}};
     static const float edges[][3] = {
-        {9, 9, 0}, {9, 9, 1}, {9, 9, 2}, {9, 9, 3}}; /* of step 2: a box at the left edge */
+        {9, 9, 0}, {9, 9, 1}, {9, 9, 2}, {9, 9, 3}}; /* step 2 takes the last ones: a box at the left edge */
     static const d9_cpu_box boxes[] = {{1, 2, 3, 4}, {0, 0, 2, 3}, {2, 1, 2, 1}};
     const d9_cpu cpu = d9_plain_cpu();
     const int64_t step = 2;

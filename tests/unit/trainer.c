@@ -365,7 +365,7 @@ RUN_TEST(test_every_test_image_is_evaluated) {
         assert_memory_equal(again[i], logits[(i + batch) % IMAGES], sizeof *logits);
         for (int other = 0; other < i; other++) assert_memory_not_equal(logits[i], logits[other], sizeof *logits);
     }
-    /* predictions are the mean of all views */
+    /* predictions are the weighted mean of the views: a view of weight 0 does not count */
     OK(d9_session_evaluate(session, &evaluation));
     assert_true(session->program.views.count > 1);
     for (int i = 0; i < IMAGES; i++) {
