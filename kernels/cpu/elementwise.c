@@ -8,10 +8,7 @@
 
 enum { D9_PIECE = 1 << 15 }; /* elements; in d9_cpu_copy and d9_cpu_clear, bytes */
 
-/* Runs the statement for each piece, with its first element as `begin`. */
-#define FOR_PIECES(count)                                                                                              \
-    D9_CPU_EACH (piece, d9_parts_of(count, D9_PIECE), cpu->threads)                                                    \
-        for (int64_t begin = piece * D9_PIECE, once = 1; once; once = 0)
+#define FOR_PIECES(count) D9_CPU_PIECES(begin, D9_PIECE, count, cpu->threads)
 
 /* Number of rows of `size` elements or bytes that make about one piece. */
 static inline int64_t rows_of_piece(int64_t size) { return d9_parts_of(D9_PIECE, size); }

@@ -58,3 +58,9 @@ static inline int64_t d9_cpu_items_take(d9_cpu_items *items, int64_t *finished) 
                                                                                          (i = d9_cpu_items_take(       \
                                                                                               &d9_items,               \
                                                                                               &d9_finished)) >= 0;)
+
+/* D9_CPU_PIECES(begin, size, count, threads) statement: the same for the pieces of `size` elements of `count` elements;
+ * `begin`: a piece's first element. A single piece wakes no other thread. */
+#define D9_CPU_PIECES(begin, size, count, threads)                                                                     \
+    D9_CPU_EACH (d9_piece, d9_parts_of(count, size), threads)                                                          \
+        for (int64_t begin = d9_piece * (size), d9_again = 1; d9_again; d9_again = 0)

@@ -1,18 +1,14 @@
 /* Muon's update of a weight matrix (kernels/formulas/orthogonal.h): three packed products an iteration, with
  * element-wise passes between them. Sums of squares are computed for fixed pieces, which are added in order. */
 #include "kernels/cpu/gemm.h"
-#include "kernels/integers.h"
+#include "kernels/cpu/items.h"
 
 #define D9_REAL float
 #include "kernels/formulas/orthogonal.h"
 
 enum { PIECE = 1 << 14 }; /* elements */
 
-/* clang-format off */
-#define FOR_PIECES(count)                                                                                          \
-    _Pragma("omp parallel for num_threads(cpu->threads) schedule(static)")                                         \
-    for (int64_t begin = 0; begin < (count); begin += PIECE)
-/* clang-format on */
+#define FOR_PIECES(count) D9_CPU_PIECES(begin, PIECE, count, cpu->threads)
 
 typedef struct buffers { /* layout of the scratch; names as in formulas/orthogonal.h */
     float *wide;         /* (rows, columns): H, later B X or X B, then the new X */

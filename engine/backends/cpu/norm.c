@@ -85,16 +85,12 @@ static bool norm_backward_match(const d9_site *site) {
  * does not read RELU's y. NULL: there is no activation, or y is read, because it is of another activation (slower to
  * recompute), dz is written, gradients are added first, or the norm's rule begins with a convolution (other bits). */
 static const float *bias_to_recompute(const d9_site *site) {
-    const d9_node *act = site->nodes[0], *norm = d9_chain_norm(site), *nodes = site->graph->nodes;
+    const d9_node *act = site->nodes[0], *norm = d9_chain_norm(site);
     if (act->op != D9_OP_ACT_BACKWARD || act->as.act.activation != D9_ACT_RELU) return NULL;
     if (!d9_site_internal(site, act->outputs[0])) return NULL;
-    d9_node_id producer = d9_site_value(site, act->inputs[1])->producer;
-    if (producer == D9_NONE || nodes[producer].op != D9_OP_ACT) return NULL;
-    producer = d9_site_value(site, nodes[producer].inputs[0])->producer;
-    if (producer == D9_NONE || nodes[producer].op != D9_OP_NORM || nodes[producer].outputs[1] != norm->inputs[2])
-        return NULL;
     const d9_site *forward = d9_site_producer(site, norm->inputs[2]);
-    return forward && forward->nodes[0]->op == D9_OP_NORM ? d9_site_data(site, nodes[producer].inputs[2]) : NULL;
+    const d9_value_id bias = d9_chain_norm_bias(site, act, norm);
+    return forward && forward->nodes[0]->op == D9_OP_NORM ? d9_site_data(site, bias) : NULL;
 }
 
 /* Runs a site's backward chain. `dx`: value that receives the gradient of x plus `summand` (NULL: nothing is added). */

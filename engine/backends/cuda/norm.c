@@ -282,15 +282,9 @@ typedef struct gradient { /* arguments of the backward kernels */
  * (an H200, the first such norm of dawn94). If the norm's rule begins with a convolution, its activation used an x that
  * was not rounded; one recomputed from the stored x can have another sign. */
 static const float *bias_to_recompute(const d9_site *site, const parts *p) {
-    const d9_node *nodes = site->graph->nodes;
     const d9_site *forward = d9_site_producer(site, p->norm->inputs[2]);
     if (p->add || !forward || forward->nodes[0]->op == D9_OP_CONV) return NULL;
-    d9_node_id producer = d9_site_value(site, p->act->inputs[1])->producer;
-    if (producer != D9_NONE && nodes[producer].op == D9_OP_ACT)
-        producer = d9_site_value(site, nodes[producer].inputs[0])->producer;
-    if (producer == D9_NONE || nodes[producer].op != D9_OP_NORM || nodes[producer].outputs[1] != p->norm->inputs[2])
-        return NULL;
-    return d9_site_data(site, nodes[producer].inputs[2]);
+    return d9_site_data(site, d9_chain_norm_bias(site, p->act, p->norm));
 }
 
 static gradient gradient_of(const d9_site *site, const parts *p) {

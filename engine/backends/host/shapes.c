@@ -148,6 +148,16 @@ const d9_node *d9_chain_norm(const d9_site *site) {
     return last->op == D9_OP_NORM_BACKWARD ? last : site->nodes[0];
 }
 
+d9_value_id d9_chain_norm_bias(const d9_site *site, const d9_node *act, const d9_node *norm) {
+    const d9_node *nodes = site->graph->nodes;
+    d9_node_id producer = d9_site_value(site, act->inputs[1])->producer;
+    if (producer != D9_NONE && nodes[producer].op == D9_OP_ACT)
+        producer = d9_site_value(site, nodes[producer].inputs[0])->producer;
+    const bool follows =
+        producer != D9_NONE && nodes[producer].op == D9_OP_NORM && nodes[producer].outputs[1] == norm->inputs[2];
+    return follows ? nodes[producer].inputs[2] : D9_NONE;
+}
+
 d9_dropout d9_site_dropout(const d9_site *site, int64_t step) {
     const d9_dropout_attributes *as = &site->nodes[0]->as.dropout;
     const d9_shape *x = &d9_site_value(site, site->nodes[0]->inputs[0])->shape;

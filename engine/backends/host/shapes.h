@@ -83,6 +83,9 @@ bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type t
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
+/* The bias (C) of the forward norm whose gradient is `norm`, if `act`, an act_backward, is of the activation that
+ * directly follows that norm: the reference is then a function of the norm's x. Otherwise D9_NONE. */
+d9_value_id d9_chain_norm_bias(const d9_site *site, const d9_node *act, const d9_node *norm);
 /* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups; for norm_eval, of all processes. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);
 /* Arrays and attributes of a norm or norm_eval node; the latter writes no statistics. */
