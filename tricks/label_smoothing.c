@@ -11,7 +11,7 @@ static const d9_option options[] = {{"alpha", D9_OPTION_REAL, offsetof(label_smo
 
 static d9_status on_loss(d9_context *context, const void *opaque, d9_graph *graph, d9_node_id loss) {
     if (loss == D9_NONE) return d9_trick_reject(context, "label_smoothing", "the model has no cross-entropy loss");
-    if (d9_loss_several((int)graph->nodes[loss].as.loss.loss))
+    if (d9_loss_multi_label((int)graph->nodes[loss].as.loss.loss))
         return d9_trick_reject(context, "label_smoothing", "train.loss: an image has several labels");
     graph->nodes[loss].as.loss.smoothing = ((const label_smoothing *)opaque)->alpha;
     return D9_OK;

@@ -103,7 +103,7 @@ dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     const d9_session_options open = options;
     options.dataset = NULL; /* now owned by the session */
     D9_TRY(d9_session_open(context, &open, &session));
-    D9_TRY(d9_model_load(&session, model->name, model->file));
+    D9_TRY(d9_model_read_decoded(&session, model->name, model->file));
     D9_TRY(d9_session_evaluate(&session, &found));
     *evaluation = (dawn9_evaluation){.measure = session.program.measure->name,
                                      .score = found.score,

@@ -39,7 +39,7 @@ static d9_status open_row(d9_context *context, const backend_row *row, const d9_
     void *symbol;
     *backend = row->built_in;
     if (row->built_in) return D9_OK;
-    if (d9_installed_open(context, row->module, &symbol) != D9_OK) return D9_DEVICE;
+    if (d9_installed_load_module(context, row->module, &symbol) != D9_OK) return D9_DEVICE;
     memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     *backend = get();
     return D9_OK;

@@ -45,7 +45,7 @@ void d9_bench_print_head(d9_cli *cli, const d9_measurement *m) {
     const d9_session *session = m->session;
     d9_cli_print(cli, "%s in %s on %s, %d thread%s, %lld timed steps of %lld %ss\n", session->backend->name,
                  session->program.precision->name, session->info.name, session->info.threads,
-                 d9_text_plural(session->info.threads), (long long)m->steps, (long long)d9_measured_samples(m),
+                 d9_text_plural(session->info.threads), (long long)m->steps, (long long)d9_measurement_samples(m),
                  d9_model_sample(session->config->model));
 }
 
@@ -58,7 +58,7 @@ static void print_rate(d9_cli *cli, const d9_rate *rate) {
 static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_width) {
     const d9_rule_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
-    const d9_rate rate = d9_measured_rate(m, row);
+    const d9_rate rate = d9_measurement_rate(m, row);
     d9_cli_print(cli, "%-22s %-24s %-*s %10.3f %6.1f%%", d9_op_name(node->op), node->role, rule_width, time->rule,
                  1e3 * time->seconds / (double)m->steps, 100 * time->seconds / m->seconds);
     print_rate(cli, &rate);
@@ -70,12 +70,12 @@ static void print_row(d9_cli *cli, const d9_measurement *m, int row, int rule_wi
 static double step_operations(const d9_measurement *m) {
     double operations = 0;
     for (int i = 0; i < m->row_count; i++) /* some rules do not run in every step */
-        operations += d9_measured_operations(m, i) * (double)m->rows[i].runs / (double)m->steps;
+        operations += d9_measurement_operations(m, i) * (double)m->rows[i].runs / (double)m->steps;
     return operations;
 }
 
 static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
-    const double seconds = d9_measured_step_seconds(m), rate = step_operations(m) / seconds;
+    const double seconds = d9_measurement_step_seconds(m), rate = step_operations(m) / seconds;
     if (m->peak_rates.operations_per_second <= 0) return;
     d9_cli_print(
         cli,
@@ -96,8 +96,8 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
                  "x peak");
     for (int i = 0; i < m->row_count; i++) print_row(cli, m, i, width);
     print_peak_rates(cli, m);
-    d9_cli_print(cli, "step %.3f ms, %.1f %ss/s, peak memory %.0f MiB\n", 1e3 * d9_measured_step_seconds(m),
-                 (double)d9_measured_samples(m) / d9_measured_step_seconds(m),
+    d9_cli_print(cli, "step %.3f ms, %.1f %ss/s, peak memory %.0f MiB\n", 1e3 * d9_measurement_step_seconds(m),
+                 (double)d9_measurement_samples(m) / d9_measurement_step_seconds(m),
                  d9_model_sample(m->session->config->model), (double)m->peak_bytes / 1048576);
 }
 
@@ -132,7 +132,7 @@ static void add_predicted_seconds(json_t *object, const d9_measurement *m) {
 static json_t *row_json(const d9_measurement *m, int row) {
     const d9_rule_time *time = &m->rows[row];
     const d9_node *node = &m->graph->nodes[time->node];
-    const d9_rate rate = d9_measured_rate(m, row);
+    const d9_rate rate = d9_measurement_rate(m, row);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:f}", "node", d9_op_name(node->op), "role",
                      node->role, "rule", time->rule, "choice", time->choice, "why", time->why, "seconds",
                      time->seconds / (double)m->steps, "share", time->seconds / m->seconds, "runs",
@@ -143,14 +143,14 @@ static json_t *row_json(const d9_measurement *m, int row) {
 
 json_t *d9_bench_json(const d9_measurement *m, const char *what) {
     const d9_session *session = m->session;
-    const double seconds = d9_measured_step_seconds(m);
+    const double seconds = d9_measurement_step_seconds(m);
     int64_t buffers = 0;
     for (int b = 0; b < D9_BUFFER_COUNT; b++) buffers += session->program.buffer_bytes[b];
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f, s:f, s:I, s:I, s:f, s:f}", "bench", what, "backend",
         session->backend->name, "precision", session->program.precision->name, "device", session->info.name, "threads",
-        session->info.threads, "batch_size", (json_int_t)d9_measured_samples(m), "steps", (json_int_t)m->steps,
-        "images_per_second", (double)d9_measured_samples(m) / seconds, "step_seconds", seconds, "peak_bytes",
+        session->info.threads, "batch_size", (json_int_t)d9_measurement_samples(m), "steps", (json_int_t)m->steps,
+        "images_per_second", (double)d9_measurement_samples(m) / seconds, "step_seconds", seconds, "peak_bytes",
         (json_int_t)m->peak_bytes, "buffer_bytes", (json_int_t)buffers, "matrix_gflop_per_second",
         1e-9 * m->peak_rates.operations_per_second, "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
@@ -220,16 +220,16 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     d9_measurement m = {.steps = 0};
     d9_graph_init(&graph);
     D9_TRY(d9_batch_plan(session, &graph, &plan));
-    D9_TRY(d9_measure_plan(session, plan, &graph, step->steps, &m));
+    D9_TRY(d9_bench_measure_plan(session, plan, &graph, step->steps, &m));
     if (json) {
         print_json(cli, &m, d9_bench_json(&m, "pipeline"));
         goto done;
     }
     print_table(cli, &m);
     d9_cli_print(cli, "a step takes %.3f ms, of which making its batch is %.2f%%\n",
-                 1e3 * d9_measured_step_seconds(step),
-                 100 * d9_measured_step_seconds(&m) / (double)d9_measured_samples(&m) /
-                     (d9_measured_step_seconds(step) / (double)d9_measured_samples(step)));
+                 1e3 * d9_measurement_step_seconds(step),
+                 100 * d9_measurement_step_seconds(&m) / (double)d9_measurement_samples(&m) /
+                     (d9_measurement_step_seconds(step) / (double)d9_measurement_samples(step)));
 done:
     d9_measurement_free(&m);
     if (plan) session->backend->plan_free(session->context, plan);
@@ -294,7 +294,7 @@ d9_status d9_bench_open(d9_context *context, const d9_config *config, const char
                                      .no_train = eval,
                                      .process_start = process_start};
     D9_TRY(d9_session_open(context, &open, session));
-    if (cold) D9_TRY(d9_session_load(session));
+    if (cold) D9_TRY(d9_session_load_code(session));
     D9_TRY(d9_session_initialize(session));
 done:
     return status;
@@ -306,9 +306,9 @@ static d9_status run_kind(d9_cli *cli, const bench_options *chosen, const char *
     const bool eval = session->eval_plan != NULL;
     if (strcmp(what, "cold") == 0) return bench_cold(cli, session, chosen->json);
     const int64_t usual = eval ? 0 : d9_program_usual_step(&session->program);
-    D9_TRY(d9_measure_plan(session, eval ? session->eval_plan : d9_session_step_plan(session, usual),
-                           eval ? &session->program.eval : d9_program_list(&session->program, usual),
-                           chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
+    D9_TRY(d9_bench_measure_plan(session, eval ? session->eval_plan : d9_session_step_plan(session, usual),
+                                 eval ? &session->program.eval : d9_program_list(&session->program, usual),
+                                 chosen->steps.given ? chosen->steps.value : TIMED_STEPS, &m));
     if (strcmp(what, "pipeline") == 0)
         status = bench_pipeline(cli, session, &m, chosen->json);
     else if (strcmp(what, "ops") == 0)

@@ -27,30 +27,30 @@ typedef struct d9_measurement {
 /* Runs three steps to warm up, then `steps` timed ones, then measures the peak rates. On an asynchronous device the
  * rules are timed in separate steps before the timed ones. If the run has fewer steps, they start over at step 0. With
  * the session's eval_plan, every step is the first batch of evaluation. Free the measurement also after a failure. */
-D9_MUST_USE d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
-                                      d9_measurement *measurement);
+D9_MUST_USE d9_status d9_bench_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
+                                            d9_measurement *measurement);
 void d9_measurement_free(d9_measurement *measurement);
 
 /* Images, texts or windows per step. */
-static inline int64_t d9_measured_samples(const d9_measurement *m) {
+static inline int64_t d9_measurement_samples(const d9_measurement *m) {
     return m->batches * m->session->program.extent.batch;
 }
 
-static inline double d9_measured_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
+static inline double d9_measurement_step_seconds(const d9_measurement *m) { return m->seconds / (double)m->steps; }
 
 /* Work of one execution of a row's rule. Operations: multiplications and additions of convolutions and linear layers,
  * 2 * outputs * (kernel area * input channels) with padding counted, and of the matrix products of recurrent cells and
  * of muon; 0 for other nodes. Bytes: the elements read and written. Scratch that the rule itself writes counts once if
  * another rule reads it, otherwise not at all. */
-double d9_measured_operations(const d9_measurement *m, int row);
-double d9_measured_bytes(const d9_measurement *m, int row);
+double d9_measurement_operations(const d9_measurement *m, int row);
+double d9_measurement_bytes(const d9_measurement *m, int row);
 
 /* Rate of a row's rule and the machine's peak rate (0: unknown), both per second. */
 typedef struct d9_rate {
     double per_second, peak;
     bool operations; /* rates in operations; false: in bytes, because the rule has no counted operations */
 } d9_rate;
-d9_rate d9_measured_rate(const d9_measurement *m, int row);
+d9_rate d9_measurement_rate(const d9_measurement *m, int row);
 
 /* Times the algorithms of the rules that have a choice. Prints the times and which algorithms are planned. */
 D9_MUST_USE d9_status d9_bench_ops(d9_cli *cli, d9_session *session, const d9_measurement *step, bool json);

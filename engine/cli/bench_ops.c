@@ -60,7 +60,7 @@ static json_t *algorithms_json(const d9_measurement *m, int row, const d9_choice
 }
 
 static void print_sums(d9_cli *cli, const d9_measurement *m, const sums *s) {
-    const double step = d9_measured_step_seconds(m);
+    const double step = d9_measurement_step_seconds(m);
     if (s->fastest_bare <= 0) {
         d9_cli_print(cli, "no rule of this backend has several algorithms\n");
         return;

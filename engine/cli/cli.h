@@ -148,7 +148,7 @@ D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const ch
 /* ---- the process ---- */
 /* Connects this process to the others that a launcher started, if one did, and selects its GPU. Only rank 0 then prints
  * warnings. */
-D9_MUST_USE d9_status d9_cli_join(d9_cli *cli);
+D9_MUST_USE d9_status d9_cli_connect_processes(d9_cli *cli);
 /* Start of this process on CLOCK_MONOTONIC, in seconds; the current time if unknown. */
 double d9_this_process_start(d9_context *context);
 int64_t d9_this_process_peak_bytes(void); /* maximum resident set size; 0: unknown */

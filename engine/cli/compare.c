@@ -278,7 +278,7 @@ static void format_cell(const row *row, int run, char text[CELL_BYTES]) {
         const bool hash = strcmp(row->key, "params_sha256") == 0;
         snprintf(text, CELL_BYTES, "%.*s", hash ? 12 : CELL_BYTES - 1, json_string_value(cell));
     } else if (json_is_real(cell)) {
-        const d9_measure *measure = d9_measure_in(row->key);
+        const d9_measure *measure = d9_measure_find_in_key(row->key);
         if (measure || strstr(row->key, "_seconds"))
             snprintf(text, CELL_BYTES, "%.*f", measure ? measure->digits : 2, json_real_value(cell));
         else

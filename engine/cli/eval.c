@@ -6,7 +6,7 @@
 #include "data/preview.h"
 #include "exchange/description.h"
 #include "exchange/model.h"
-#include "report/figures.h"
+#include "report/report_table.h"
 #include "train/evaluation.h"
 
 #include <stdlib.h>
@@ -220,11 +220,11 @@ static d9_status write_confusion(d9_cli *cli, const d9_session *session, const d
     d9_text_add(&text, "class");
     for (int64_t c = 0; c < matrix->classes; c++) {
         d9_text_add(&text, "\t");
-        d9_text_add_one_line(&text, names[c]);
+        d9_text_add_blanked(&text, names[c]);
     }
     for (int64_t row = 0; row < matrix->classes; row++) {
         d9_text_add(&text, "\n");
-        d9_text_add_one_line(&text, names[row]);
+        d9_text_add_blanked(&text, names[row]);
         for (int64_t c = 0; c < matrix->classes; c++)
             d9_text_add(&text, "\t%lld", (long long)matrix->counts[row * matrix->stride + c]);
     }

@@ -7,7 +7,7 @@
 #include "core/system.h"
 #include "exchange/model.h"
 #include "experiment/experiment.h"
-#include "report/figures.h"
+#include "report/report_table.h"
 
 /* Range of learning rates, as multiples of the configured peak. */
 static const double range_low = 1e-3, range_high = 1e2;
@@ -57,7 +57,7 @@ static d9_status open_session(range_test *self, d9_config *config) {
     set_rates(self);
     D9_TRY(d9_session_open(context, &options, &self->session));
     D9_TRY(d9_session_initialize(&self->session));
-    if (config->train.from) D9_TRY(d9_model_load_start(&self->session, config->train.from));
+    if (config->train.from) D9_TRY(d9_model_load_initial_weights(&self->session, config->train.from));
 done:
     return status;
 }

@@ -12,7 +12,7 @@ static int row_end(const d9_measurement *m, int row) {
     return row + 1 < m->row_count ? m->rows[row + 1].node : m->graph->node_count;
 }
 
-double d9_measured_operations(const d9_measurement *m, int row) {
+double d9_measurement_operations(const d9_measurement *m, int row) {
     return d9_graph_operations(m->graph, m->rows[row].node, row_end(m, row));
 }
 
@@ -38,7 +38,7 @@ static double elements_written(const d9_graph *graph, d9_value_id id, int begin,
     return 0;
 }
 
-double d9_measured_bytes(const d9_measurement *m, int row) {
+double d9_measurement_bytes(const d9_measurement *m, int row) {
     const d9_graph *graph = m->graph;
     const int begin = m->rows[row].node, end = row_end(m, row);
     double bytes = 0;
@@ -55,10 +55,10 @@ double d9_measured_bytes(const d9_measurement *m, int row) {
     return bytes;
 }
 
-d9_rate d9_measured_rate(const d9_measurement *m, int row) {
+d9_rate d9_measurement_rate(const d9_measurement *m, int row) {
     const d9_rule_time *time = &m->rows[row];
-    const double operations = d9_measured_operations(m, row);
-    const double work = operations > 0 ? operations : d9_measured_bytes(m, row);
+    const double operations = d9_measurement_operations(m, row);
+    const double work = operations > 0 ? operations : d9_measurement_bytes(m, row);
     return (d9_rate){.per_second = time->seconds > 0 ? work * (double)time->runs / time->seconds : 0,
                      .peak = operations > 0 ? m->peak_rates.operations_per_second : m->peak_rates.bytes_per_second,
                      .operations = operations > 0};
@@ -91,7 +91,8 @@ done:
 /* On an asynchronous device, timing the rules slows steps down, and a backend prepares work in the first runs of a step
  * (CUDA graphs). The steps therefore run three times: to time the rules, to complete the preparation, and to time the
  * steps. */
-d9_status d9_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps, d9_measurement *m) {
+d9_status d9_bench_measure_plan(d9_session *session, d9_plan *plan, const d9_graph *graph, int64_t steps,
+                                d9_measurement *m) {
     d9_status status = D9_OK;
     const d9_backend *backend = session->backend;
     const bool asynchronous = session->info.asynchronous;

@@ -27,7 +27,7 @@ static void print_json(d9_cli *cli, const d9_report *report) {
                   "problems", lines_json(cli, &report->problems), "notes", lines_json(cli, &report->notes));
     for (int i = 0; i < report->table_count; i++)
         json_object_set_new(object, report->tables[i].name,
-                            d9_figures_json(&cli->context, &cli->arena, &report->tables[i]));
+                            d9_report_table_json(&cli->context, &cli->arena, &report->tables[i]));
     d9_cli_print_json(cli, object);
 }
 

@@ -193,7 +193,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                       .experiment = experiment,
                       .options = options,
                       .out = options->out,
-                      .count = d9_experiment_runs(experiment),
+                      .count = d9_experiment_run_count(experiment),
                       .work = {.shards = 1,
                                .pack = options->pack.given ? options->pack.value : 1,
                                .worker_count = options->workers.given ? (int)options->workers.value : 1,
@@ -240,7 +240,7 @@ d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_
     d9_status status = D9_OK;
     d9_run_state state;
     *running = false;
-    *left = d9_work_has(work, index) && d9_experiment_trains(runs->experiment, index);
+    *left = d9_work_has(work, index) && d9_experiment_run_is_trained(runs->experiment, index);
     if (!*left) return D9_OK;
     D9_TRY(d9_run_read_state(context, runs->experiment, runs->out, index, &state));
     *left = state.kind != D9_RUN_DONE && (state.kind != D9_RUN_FAILED || runs->options->retry);

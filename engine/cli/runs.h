@@ -48,8 +48,9 @@ typedef struct d9_runs {
 
 static inline bool d9_runs_is_search(const d9_runs *runs) { return runs->experiment->kind == D9_EXPERIMENT_SEARCH; }
 
-/* runs.c: sets *left if the run remains to be trained: the shard of `work` has it, d9_experiment_trains is true, and it
- * is neither done nor, without --retry, failed. *running: *left and a process trains it. An unreadable state fails. */
+/* runs.c: sets *left if the run remains to be trained: the shard of `work` has it, d9_experiment_run_is_trained is
+ * true, and it is neither done nor, without --retry, failed. *running: *left and a process trains it. An unreadable
+ * state fails. */
 D9_MUST_USE d9_status d9_runs_check_left(const d9_runs *runs, d9_context *context, const d9_work_options *work,
                                          int64_t index, bool *left, bool *running);
 

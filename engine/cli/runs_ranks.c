@@ -85,7 +85,7 @@ d9_status d9_runs_train_one(d9_runs *runs) {
     d9_status status;
     d9_cli *cli = runs->cli;
     runs->work.run.parallel = &cli->parallel;
-    D9_TRY(d9_cli_join(cli));
+    D9_TRY(d9_cli_connect_processes(cli));
     if (runs->options->run.value >= runs->count)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--run %lld: there are %lld runs", (long long)runs->options->run.value,
                        (long long)runs->count));

@@ -107,7 +107,7 @@ static void print_size(const d9_runs *runs) {
                  d9_text_plural(experiment->arm_count), experiment->seed_count, d9_text_plural(experiment->seed_count),
                  (long long)runs->count, d9_text_plural(runs->count));
     int64_t own = 0;
-    for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_trains(experiment, i);
+    for (int64_t i = 0; i < runs->count; i++) own += d9_experiment_run_is_trained(experiment, i);
     if (own < runs->count)
         d9_cli_print(runs->cli, ", %lld trained: arms with identical configurations share runs", (long long)own);
     if (runs->work.shards > 1)
@@ -302,7 +302,7 @@ static void update_open(d9_runs *runs) {
     runs->ended = ended;
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
-        runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_trains(runs->experiment, i) &&
+        runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_run_is_trained(runs->experiment, i) &&
                         d9_run_read_state(&quiet, runs->experiment, runs->out, i, &state) == D9_OK &&
                         state.kind != D9_RUN_DONE && state.kind != D9_RUN_FAILED;
     }

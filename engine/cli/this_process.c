@@ -71,7 +71,7 @@ static void choose_gpu(d9_context *context, const d9_parallel *parallel) {
     setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
 }
 
-d9_status d9_cli_join(d9_cli *cli) {
+d9_status d9_cli_connect_processes(d9_cli *cli) {
     const d9_status status = d9_parallel_open(&cli->context, &cli->parallel);
     if (status == D9_OK) choose_gpu(&cli->context, &cli->parallel);
     if (cli->parallel.rank > 0) cli->context.log = NULL;

@@ -272,7 +272,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     if (status != D9_OK) return status;
     d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_load_start,
+        .start_model = d9_model_load_initial_weights,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,
@@ -317,7 +317,7 @@ static d9_status find_finished(d9_cli *cli, const train_options *options, const 
     char *path;
     *result = NULL;
     if (!options->resume || options->overwrite) goto done;
-    if (cli->parallel.rank == 0) D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
+    if (cli->parallel.rank == 0) D9_TRY(d9_record_find_finished(&cli->context, folder, config, &finished));
     D9_TRY(d9_parallel_broadcast(&cli->context, &cli->parallel, &finished, sizeof finished));
     if (finished && cli->parallel.rank > 0) *result = json_object();
     if (!finished || *result) goto done;
@@ -416,7 +416,7 @@ static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t s
     D9_TRY(check_inputs(cli, options, config, folder));
     if (cli->parallel.rank > 0) goto done; /* only process 0 has a record */
     if (options->resume)
-        D9_TRY(d9_record_finished(&cli->context, folder, config, &finished));
+        D9_TRY(d9_record_find_finished(&cli->context, folder, config, &finished));
     else if (!options->overwrite)
         D9_TRY(d9_record_check(&cli->context, folder, config, D9_RECORD_NEW));
 done:
@@ -542,7 +542,7 @@ static d9_status compare_runs(d9_cli *cli, const train_options *options) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
-    const d9_status joined = d9_cli_join(cli);
+    const d9_status joined = d9_cli_connect_processes(cli);
     if (joined != D9_OK) return joined;
     if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)

@@ -55,7 +55,7 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
         const d9_binding binding = {d9_section_at(i)->options, config};
         const char *const *names = i == 0 ? others : NULL;
         map = root;
-        if (i > 0) D9_TRY(d9_tree_map(context, &config->arena, root, d9_section_at(i)->name, &map));
+        if (i > 0) D9_TRY(d9_tree_find_or_add_map(context, &config->arena, root, d9_section_at(i)->name, &map));
         if (map->kind == D9_TREE_MAP) D9_TRY(check_misplaced(context, map, &binding, names));
         D9_TRY(d9_values_bind(context, &config->arena, map, &binding, 1, names));
     }
@@ -101,11 +101,11 @@ static d9_status bind_model(d9_context *context, d9_config *config, d9_tree *roo
     d9_tree *map;
     const char *name = NULL;
     const d9_option *row = d9_section_model_name();
-    D9_TRY(d9_tree_map(context, &config->arena, root, "model", &map));
+    D9_TRY(d9_tree_find_or_add_map(context, &config->arena, root, "model", &map));
     if (map->kind != D9_TREE_MAP) D9_TRY(d9_tree_fail(context, map, "needs a map, like {name: %s}", row->fallback));
     D9_TRY(d9_value_read(context, &config->arena, row, d9_tree_find(map, "name"), &name));
     config->model = d9_model_find(name);
-    config->measure = d9_measure_find(d9_loss_several(config->train.loss) ? "auc" : config->model->measure);
+    config->measure = d9_measure_find(d9_loss_multi_label(config->train.loss) ? "auc" : config->model->measure);
     D9_TRY(d9_arena_allocate(context, &config->arena, config->model->options_size, &config->model_options));
     d9_binding bindings[] = {{row, &name}, {config->model->options, config->model_options}};
     D9_TRY(d9_values_bind(context, &config->arena, map, bindings, 2, NULL));
@@ -125,7 +125,7 @@ static d9_status bind_trick(d9_context *context, d9_config *config, const d9_tre
     d9_status status = D9_OK;
     const d9_trick *trick = d9_trick_at(index);
     const d9_tree *node = d9_tree_find(tricks, trick->name);
-    if (!node || d9_layers_is_off(node)) return D9_OK;
+    if (!node || d9_config_trick_is_off(node)) return D9_OK;
     if (node->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(context, node, "needs a map of options ({} for the defaults), on, or off"));
     D9_TRY(d9_arena_allocate(context, &config->arena, trick->options_size, &config->trick_options[index]));
@@ -148,7 +148,7 @@ static d9_status check_conflicts(d9_context *context, const d9_config *config, c
 static d9_status bind_tricks(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     d9_tree *map;
-    D9_TRY(d9_tree_map(context, &config->arena, root, "tricks", &map));
+    D9_TRY(d9_tree_find_or_add_map(context, &config->arena, root, "tricks", &map));
     D9_TRY(check_trick_names(context, config, map));
     for (int i = 0; i < D9_TRICK_COUNT; i++) D9_TRY(bind_trick(context, config, map, i));
     D9_TRY(check_conflicts(context, config, map));
@@ -213,7 +213,7 @@ static d9_status check_selection(d9_context *context, const d9_config *config, c
 static d9_status check_class_weights(d9_context *context, const d9_config *config, const d9_tree *root) {
     const d9_tree *node = d9_tree_find(d9_tree_find(root, "train"), "class_weights");
     if (config->train.class_weights == D9_CLASS_WEIGHTS_NONE) return D9_OK;
-    if (!d9_loss_several(config->train.loss)) return D9_OK;
+    if (!d9_loss_multi_label(config->train.loss)) return D9_OK;
     return d9_tree_fail_key(context, node, "needs one class for each image; with train.loss sigmoid it has several");
 }
 
@@ -226,8 +226,8 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     char *copy, *title;
     D9_TRY(d9_arena_copy(context, &config->arena, path, &copy));
     config->path = copy;
-    D9_TRY(d9_layers_load(context, &config->arena, path, yaml, &root));
-    if (edits) D9_TRY(d9_layers_edit(context, &config->arena, edits, root));
+    D9_TRY(d9_config_layers_load(context, &config->arena, path, yaml, &root));
+    if (edits) D9_TRY(d9_config_layers_edit(context, &config->arena, edits, root));
     config->tree = root;
     D9_TRY(bind_sections(context, config, root));
     D9_TRY(identify_weights(context, config, root));

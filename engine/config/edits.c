@@ -113,8 +113,8 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
     if (!*name || (options && !*options))
         D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
     D9_TRY(check_trick_name(context, layer, name));
-    D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
-    D9_TRY(d9_tree_map(context, arena, tricks, name, &trick));
+    D9_TRY(d9_tree_find_or_add_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(d9_tree_find_or_add_map(context, arena, tricks, name, &trick));
     while (options) {
         char *key = options;
         options = split_at(key, ',');
@@ -122,7 +122,7 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
         if (!value || !*key) D9_TRY(d9_tree_fail(context, trick, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
         D9_TRY(add_value(context, arena, trick, key, value));
     }
-    d9_layers_merge(root, layer);
+    d9_config_layers_merge(root, layer);
 done:
     return status;
 }
@@ -136,9 +136,9 @@ static d9_status apply_without(d9_context *context, d9_arena *arena, const d9_co
     D9_TRY(make_layer(context, arena, edit, &layer, &name));
     if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
     D9_TRY(check_trick_name(context, layer, name));
-    D9_TRY(d9_tree_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(d9_tree_find_or_add_map(context, arena, layer, "tricks", &tricks));
     D9_TRY(add_value(context, arena, tricks, name, "off"));
-    d9_layers_merge(root, layer);
+    d9_config_layers_merge(root, layer);
 done:
     return status;
 }
@@ -150,7 +150,7 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, con
     const d9_tree *wanted = layer->first, *trick = wanted->first;
     if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0) return D9_OK;
     const d9_tree *present = d9_tree_find(d9_tree_find(root, "tricks"), trick->key);
-    if (present && !d9_layers_is_off(present)) return D9_OK;
+    if (present && !d9_config_trick_is_off(present)) return D9_OK;
     return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
@@ -165,18 +165,18 @@ static d9_status apply_set(d9_context *context, d9_arena *arena, const d9_config
     map = layer;
     for (char *rest; (rest = split_at(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
-        D9_TRY(d9_tree_map(context, arena, map, key, &map));
+        D9_TRY(d9_tree_find_or_add_map(context, arena, map, key, &map));
     }
     if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
     D9_TRY(add_value(context, arena, map, key, value));
     D9_TRY(check_trick_is_on(context, root, layer));
-    d9_layers_normalize(layer);
-    d9_layers_merge(root, layer);
+    d9_config_layers_normalize(layer);
+    d9_config_layers_merge(root, layer);
 done:
     return status;
 }
 
-d9_status d9_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
+d9_status d9_config_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
     d9_status status = D9_OK;
     d9_status (*const apply[])(d9_context *, d9_arena *, const d9_config_edit *, d9_tree *) = {
         [D9_EDIT_WITH] = apply_with, [D9_EDIT_WITHOUT] = apply_without, [D9_EDIT_SET] = apply_set};

@@ -39,7 +39,7 @@ static void replace_node(d9_tree *old, const d9_tree *new) {
     for (d9_tree *child = old->first; child; child = child->next) child->parent = old;
 }
 
-void d9_layers_merge(d9_tree *under, d9_tree *over) {
+void d9_config_layers_merge(d9_tree *under, d9_tree *over) {
     for (d9_tree *child = over->first, *next; child; child = next) {
         next = child->next;
         d9_tree *old = d9_tree_find(under, child->key);
@@ -51,7 +51,7 @@ void d9_layers_merge(d9_tree *under, d9_tree *over) {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
             d9_schedule_drop_keys(child, old);
-            d9_layers_merge(old, child);
+            d9_config_layers_merge(old, child);
         }
     }
 }
@@ -63,9 +63,11 @@ static bool is_one_of(const d9_tree *node, const char *const words[3]) {
     return false;
 }
 
-bool d9_layers_is_off(const d9_tree *trick) { return is_one_of(trick, (const char *const[]){"off", "false", "no"}); }
+bool d9_config_trick_is_off(const d9_tree *trick) {
+    return is_one_of(trick, (const char *const[]){"off", "false", "no"});
+}
 
-void d9_layers_normalize(d9_tree *root) {
+void d9_config_layers_normalize(d9_tree *root) {
     d9_tree *tricks = d9_tree_find(root, "tricks");
     if (!tricks || tricks->kind != D9_TREE_MAP) return;
     for (d9_tree *trick = tricks->first; trick; trick = trick->next)
@@ -158,19 +160,20 @@ static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link,
     D9_TRY(d9_tree_parse(context, arena, &(d9_place){.source = source, .line = 1}, yaml, strlen(yaml), &tree));
     if (tree->kind != D9_TREE_MAP)
         D9_TRY(d9_tree_fail(context, tree, "a configuration is a map of keys, like {seed: 1}"));
-    d9_layers_normalize(tree);
+    d9_config_layers_normalize(tree);
     const d9_tree *base = d9_tree_find(tree, "base");
     *root = tree;
     if (!base) goto done;
     D9_TRY(load_base(context, arena, link, base, &under));
     d9_tree_remove(tree, "base");
-    d9_layers_merge(under, tree);
+    d9_config_layers_merge(under, tree);
     *root = under;
 done:
     return status;
 }
 
-d9_status d9_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml, d9_tree **root) {
+d9_status d9_config_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
+                                d9_tree **root) {
     ancestry text = {.path = path};
     return yaml ? load_text(context, arena, &text, yaml, root) : load_file(context, arena, NULL, NULL, path, root);
 }

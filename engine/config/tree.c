@@ -52,7 +52,8 @@ d9_tree *d9_tree_find(const d9_tree *map, const char *key) {
     return NULL;
 }
 
-d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key, d9_tree **map) {
+d9_status d9_tree_find_or_add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
+                                  d9_tree **map) {
     *map = d9_tree_find(parent, key);
     if (*map) return D9_OK;
     d9_status status = d9_tree_make(context, arena, D9_TREE_MAP, &parent->place, key, map);

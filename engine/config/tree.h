@@ -33,8 +33,8 @@ D9_MUST_USE d9_status d9_tree_parse(d9_context *context, d9_arena *arena, const 
 D9_MUST_USE d9_status d9_tree_make(d9_context *context, d9_arena *arena, d9_tree_kind kind, const d9_place *place,
                                    const char *key, d9_tree **node);
 /* Finds the child with this key, which may be of any kind, or adds an empty map. */
-D9_MUST_USE d9_status d9_tree_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
-                                  d9_tree **map);
+D9_MUST_USE d9_status d9_tree_find_or_add_map(d9_context *context, d9_arena *arena, d9_tree *parent, const char *key,
+                                              d9_tree **map);
 void d9_tree_append(d9_tree *parent, d9_tree *child);
 void d9_tree_remove(d9_tree *map, const char *key);
 d9_tree *d9_tree_find(const d9_tree *map, const char *key); /* NULL: no such key, or `map` is not a map */

@@ -134,7 +134,7 @@ bool d9_installed_resolve(d9_context *context, d9_installed_kind kind, const cha
     return *word && d9_file_exists(context, word);
 }
 
-d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol) {
+d9_status d9_installed_load_module(d9_context *context, const d9_installed_module *module, void **symbol) {
     char path[D9_INSTALLED_BYTES];
     if (!d9_installed_find(context, D9_INSTALLED_MODULES, module->file, path))
         return d9_fail(context, D9_DEVICE, "%s: %s is not installed: %s", module->what, module->file, module->advice);

@@ -45,7 +45,7 @@ typedef struct d9_installed_module {
 
 /* Loads a module and sets *symbol to the function that it exports. The module stays loaded until the process ends.
  * Returns D9_DEVICE, with the reason, if it is missing, cannot be loaded or does not export the function. */
-D9_MUST_USE d9_status d9_installed_open(d9_context *context, const d9_installed_module *module, void **symbol);
+D9_MUST_USE d9_status d9_installed_load_module(d9_context *context, const d9_installed_module *module, void **symbol);
 
 /* Sets *path to the file that `word` names as a model: itself, or model.safetensors in the folder of a run. D9_DATA,
  * with the reason, if the run kept no model or is not finished; otherwise it is not checked that the file exists. */

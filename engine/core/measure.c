@@ -226,7 +226,7 @@ const d9_measure *d9_measure_find(const char *name) {
     return NULL;
 }
 
-const d9_measure *d9_measure_in(const char *key) {
+const d9_measure *d9_measure_find_in_key(const char *key) {
     for (int i = 0; i < D9_MEASURE_COUNT; i++)
         if (strstr(key, measures[i].name)) return &measures[i];
     return NULL;

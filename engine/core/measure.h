@@ -44,7 +44,7 @@ const d9_measure *d9_measure_at(int index);
 enum { D9_MEASURE_COUNT = 3 };
 int d9_measure_index(const d9_measure *measure); /* the index to pass to d9_measure_at */
 /* The first measure whose name occurs in the name of a key or column; NULL: none. */
-const d9_measure *d9_measure_in(const char *key);
+const d9_measure *d9_measure_find_in_key(const char *key);
 
 /* True if score `a` is better than `b`; false if either is NAN. */
 bool d9_measure_better(const d9_measure *measure, double a, double b);

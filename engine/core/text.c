@@ -68,7 +68,7 @@ void d9_text_add_escaped(d9_text *text, const char *foreign) {
     }
 }
 
-void d9_text_add_one_line(d9_text *text, const char *bytes) {
+void d9_text_add_blanked(d9_text *text, const char *bytes) {
     for (; *bytes; bytes++) d9_text_add(text, "%c", (unsigned char)*bytes < ' ' ? ' ' : *bytes);
 }
 

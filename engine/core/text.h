@@ -28,7 +28,7 @@ void d9_text_add_control(d9_text *text, const char *at);
  * included, by d9_text_add_control. */
 void d9_text_add_escaped(d9_text *text, const char *foreign);
 /* Adds the text with a space in place of each ASCII control character below 0x20, such as a tab or newline. */
-void d9_text_add_one_line(d9_text *text, const char *bytes);
+void d9_text_add_blanked(d9_text *text, const char *bytes);
 const char *d9_text_get(const d9_text *text); /* never NULL */
 D9_MUST_USE d9_status d9_text_status(const d9_text *text);
 void d9_text_free(d9_text *text);

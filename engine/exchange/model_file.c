@@ -128,7 +128,7 @@ static d9_status import_value(source *self, const d9_value *value) {
     D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
     d9_tensor_to_doubles(tensor, wide);
     D9_TRY(d9_exchange_check(context, self->path, value, wide));
-    d9_exchange_write(&self->session->program.eval, value, wide, self->state);
+    d9_exchange_put_state(&self->session->program.eval, value, wide, self->state);
 done:
     d9_release(context, wide);
     return status;
@@ -173,7 +173,7 @@ done:
     return status;
 }
 
-d9_status d9_model_load(d9_session *session, const char *path, const d9_safetensors *file) {
+d9_status d9_model_read_decoded(d9_session *session, const char *path, const d9_safetensors *file) {
     return load_weights(&(source){.session = session, .path = path, .file = file});
 }
 
@@ -181,7 +181,7 @@ d9_status d9_model_read(d9_session *session, const char *path) {
     d9_status status;
     d9_safetensors *file = NULL;
     D9_TRY(d9_safetensors_read(session->context, path, &file));
-    D9_TRY(d9_model_load(session, path, file));
+    D9_TRY(d9_model_read_decoded(session, path, file));
 done:
     d9_safetensors_free(session->context, file);
     return status;
@@ -197,7 +197,7 @@ static d9_status check_sha256(const d9_session *session, const char *path, const
                    "%s: not the file that train.from names: SHA-256 %.12s..., must be %.12s...", path, sum, wanted);
 }
 
-d9_status d9_model_load_start(d9_session *session, const char *from) {
+d9_status d9_model_load_initial_weights(d9_session *session, const char *from) {
     d9_status status;
     d9_context *context = session->context;
     d9_arena arena = {0};

@@ -102,7 +102,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     D9_TRY(d9_description_dataset(context, about, "samples", batch, &open.dataset));
     open.config = predictor->config;
     D9_TRY(d9_session_open(context, &open, &predictor->session));
-    D9_TRY(d9_model_load(&predictor->session, options->model, file));
+    D9_TRY(d9_model_read_decoded(&predictor->session, options->model, file));
     if (about->vocabulary.count) D9_TRY(d9_word_index_make(context, &about->vocabulary, &predictor->index));
     if (options->features) {
         const d9_graph *graph = &predictor->session.program.eval;

@@ -10,7 +10,7 @@ typedef struct d9_draft {
     const d9_tree *node;      /* place in the file for errors of the configuration; NULL: none */
     const d9_tree *published; /* the file's rows of published results; NULL: those of the configuration */
     d9_config_edits edits;
-    const d9_grid_point *grid;
+    const d9_grid_setting *grid;
     int grid_count, grid_edits; /* rows of `grid`; edits that set them, two for a map of a trick's options */
 } d9_draft;
 

@@ -44,18 +44,18 @@ typedef struct d9_search {
     double rungs[D9_RUNGS_MAX]; /* seeds or epochs of each rung, increasing */
 } d9_search;
 
-typedef struct d9_grid_point {
+typedef struct d9_grid_setting {
     const char *key, *value; /* as in --set */
-} d9_grid_point;
+} d9_grid_setting;
 
 typedef struct d9_arm {
-    const char *name;          /* unique; also the name of the folder of its runs: "celu,train.epochs=4" */
-    const char *label;         /* shown in plots and tables */
-    const char *baseline;      /* name of the arm that it is compared with; NULL: none */
-    const char *trick;         /* ablation: the trick removed or added; NULL: none */
-    bool companions;           /* ablation: the trick's companions change with it */
-    d9_config_edits edits;     /* all that were applied to the configuration file, in order */
-    const d9_grid_point *grid; /* (grid_count): the arm's values of the grid's keys, or drawn values of a trial */
+    const char *name;            /* unique; also the name of the folder of its runs: "celu,train.epochs=4" */
+    const char *label;           /* shown in plots and tables */
+    const char *baseline;        /* name of the arm that it is compared with; NULL: none */
+    const char *trick;           /* ablation: the trick removed or added; NULL: none */
+    bool companions;             /* ablation: the trick's companions change with it */
+    d9_config_edits edits;       /* all that were applied to the configuration file, in order */
+    const d9_grid_setting *grid; /* (grid_count): the arm's values of the grid's keys, or drawn values of a trial */
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
@@ -98,14 +98,14 @@ D9_MUST_USE d9_status d9_experiment_ablation(d9_context *context, const char *co
                                              d9_experiment **experiment);
 void d9_experiment_free(d9_context *context, d9_experiment *experiment);
 
-/* Number of runs, arms x seeds, including those that d9_experiment_trains excludes. */
-int64_t d9_experiment_runs(const d9_experiment *experiment);
+/* Number of runs, arms x seeds, including those that d9_experiment_run_is_trained excludes. */
+int64_t d9_experiment_run_count(const d9_experiment *experiment);
 /* Arm and seed of run `index`. All arms of one seed come before the next seed, so that finished runs are balanced. */
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index);
 int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
 /* False if the run is never trained: its arm was rejected, or an earlier arm has an identical configuration, whose run
  * then serves both arms. True otherwise, also for runs that a search may leave out. */
-bool d9_experiment_trains(const d9_experiment *experiment, int64_t index);
+bool d9_experiment_run_is_trained(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Writes the path of the run's folder: out/runs/ARM/seedN, or runs/ARM/seedN if `out` is "". ARM is the arm that trains
  * the run (d9_arm.runs_of). Returns D9_USAGE if the path is too long. */
@@ -162,7 +162,7 @@ typedef struct d9_run_summary { /* the state of a run that a selection uses */
     double teraflop, seconds; /* if done: operations in TFLOP, process_seconds; 0: not recorded */
 } d9_run_summary;
 d9_run_summary d9_run_summarise(const d9_run_state *state);
-/* Updates `seen` (d9_experiment_runs items, zeroed before the first call) from the folders of the runs, before a
+/* Updates `seen` (d9_experiment_run_count items, zeroed before the first call) from the folders of the runs, before a
  * selection. In a search it reads the runs of each trial up to its first incomplete rung, except runs that are done or
  * failed in `seen`. Without a search it reads nothing. */
 D9_MUST_USE d9_status d9_experiment_update_seen(d9_context *context, const d9_experiment *experiment, const char *out,
@@ -186,8 +186,8 @@ typedef struct d9_search_progress {
     double teraflop, hours;         /* spent by finished runs */
     bool over;                      /* the budget is spent */
 } d9_search_progress;
-/* Expected number of times that the run is trained: 1, or 0 if d9_experiment_trains excludes it; in a search the share
- * of the trials that are planned to enter the run's rung. */
+/* Expected number of times that the run is trained: 1, or 0 if d9_experiment_run_is_trained excludes it; in a search
+ * the share of the trials that are planned to enter the run's rung. */
 double d9_experiment_planned_share(const d9_experiment *experiment, int64_t index);
 /* Computes the progress of a search from the states of its runs. */
 void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_summary *seen,

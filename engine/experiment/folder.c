@@ -16,13 +16,13 @@ const char *d9_experiment_kind_name(d9_experiment_kind kind) {
 
 /* ---- runs by index ---- */
 
-int64_t d9_experiment_runs(const d9_experiment *experiment) {
+int64_t d9_experiment_run_count(const d9_experiment *experiment) {
     return (int64_t)experiment->arm_count * experiment->seed_count;
 }
 const d9_arm *d9_experiment_arm(const d9_experiment *experiment, int64_t index) {
     return &experiment->arms[index % experiment->arm_count];
 }
-bool d9_experiment_trains(const d9_experiment *experiment, int64_t index) {
+bool d9_experiment_run_is_trained(const d9_experiment *experiment, int64_t index) {
     const d9_arm *arm = d9_experiment_arm(experiment, index);
     return arm == &experiment->arms[arm->runs_of] && !arm->rejected;
 }
@@ -144,7 +144,7 @@ static json_t *search_json(const d9_search *search) {
 static d9_status runs_json(d9_context *context, const d9_experiment *experiment, json_t *runs) {
     d9_status status = D9_OK;
     char folder[D9_RUN_FOLDER_BYTES];
-    for (int64_t i = 0; i < d9_experiment_runs(experiment); i++) {
+    for (int64_t i = 0; i < d9_experiment_run_count(experiment); i++) {
         D9_TRY(d9_experiment_folder(context, experiment, "", i, folder));
         json_array_append_new(runs, json_pack("{s:s, s:I, s:s}", "arm", d9_experiment_arm(experiment, i)->name, "seed",
                                               (json_int_t)d9_experiment_seed(experiment, i), "folder", folder));

@@ -141,15 +141,15 @@ d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node,
 
 /* Sets the key of one axis to `value` in the draft of a grid point: adds the edit, fills its row of the point, and
  * appends ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
-static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft, d9_grid_point *row,
-                          d9_text *name, d9_text *label) {
+static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft,
+                          d9_grid_setting *row, d9_text *name, d9_text *label) {
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
     if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_add_trick(spec, axis->key, value, draft));
     D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
     const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
-    *row = (d9_grid_point){axis->key, text};
+    *row = (d9_grid_setting){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
     d9_spec_clean_folder_name(tidy);
     d9_text_add(name, ",%s=%s", axis->key, tidy);
@@ -161,7 +161,7 @@ done:
 d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     d9_status status = D9_OK;
     d9_text name, label;
-    d9_grid_point *rows;
+    d9_grid_setting *rows;
     char *made;
     int64_t stride = spec->grid.points;
     d9_text_init(spec->context, &name);

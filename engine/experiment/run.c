@@ -218,7 +218,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     if (options->data) config.data.path = options->data;
     const d9_train_options wanted = {.config = &config,
                                      .write_model = d9_model_write,
-                                     .start_model = d9_model_load_start,
+                                     .start_model = d9_model_load_initial_weights,
                                      .seed = (uint64_t)self->seed,
                                      .out = self->folder,
                                      .resume = resume,
@@ -287,7 +287,7 @@ static d9_status check_config(const run *self, bool *damaged) {
     if (!has_file(self, "config.yaml")) return D9_OK;
     D9_TRY(find_truncated(self, path_in(self, "config.yaml", path), &config, &truncated));
     status = d9_config_load(self->context, path, NULL, &held);
-    if (status == D9_OK && !truncated) D9_TRY(d9_record_finished(self->context, self->folder, &config, &finished));
+    if (status == D9_OK && !truncated) D9_TRY(d9_record_find_finished(self->context, self->folder, &config, &finished));
     if (status != D9_OK && status != D9_USAGE) goto done;
     *damaged = *damaged || truncated || status != D9_OK;
     if (truncated || status != D9_OK)

@@ -181,7 +181,7 @@ static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial,
     d9_status status = D9_OK;
     const draw draw = {.spec = spec, .trial = trial};
     d9_tree *values;
-    d9_grid_point *rows;
+    d9_grid_setting *rows;
     D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &ranges->place, NULL, &values));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ranges->count + 1, &rows));
     draft->grid = rows;
@@ -245,12 +245,12 @@ done:
 static d9_status add_epochs(d9_spec *spec, double epochs, d9_draft *draft) {
     d9_status status;
     char *set, *made;
-    d9_grid_point *rows = (d9_grid_point *)draft->grid; /* of draw_trial, with space for this one */
+    d9_grid_setting *rows = (d9_grid_setting *)draft->grid; /* of draw_trial, with space for this one */
     D9_TRY(d9_arena_format(spec->context, spec->arena, &set, "train.epochs=%.10g", epochs));
     D9_TRY(d9_config_edits_add(spec->context, spec->arena, &draft->edits,
                                (d9_config_edit){D9_EDIT_SET, set, NULL, d9_tree_find(spec->root, "search"), false}));
     draft->grid_edits++;
-    rows[draft->grid_count++] = (d9_grid_point){"train.epochs", set + strlen("train.epochs=")};
+    rows[draft->grid_count++] = (d9_grid_setting){"train.epochs", set + strlen("train.epochs=")};
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s,%s", draft->name, set));
     draft->name = made;
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s, epochs %.10g", draft->label, epochs));

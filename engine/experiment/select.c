@@ -139,8 +139,8 @@ void d9_search_compute_progress(const d9_experiment *experiment, const d9_run_su
     const d9_search *search = &experiment->search;
     int64_t planned = search->trials;
     *progress = (d9_search_progress){0};
-    for (int64_t i = 0; i < d9_experiment_runs(experiment); i++) {
-        if (seen[i].kind != D9_RUN_DONE || !d9_experiment_trains(experiment, i)) continue;
+    for (int64_t i = 0; i < d9_experiment_run_count(experiment); i++) {
+        if (seen[i].kind != D9_RUN_DONE || !d9_experiment_run_is_trained(experiment, i)) continue;
         progress->teraflop += seen[i].teraflop;
         progress->hours += seen[i].seconds / 3600;
     }
@@ -161,7 +161,7 @@ double d9_experiment_planned_share(const d9_experiment *experiment, int64_t inde
     const d9_search *search = &experiment->search;
     const int64_t arm = index % experiment->arm_count, seed = index / experiment->arm_count;
     int64_t planned = search->trials;
-    if (!d9_experiment_trains(experiment, index)) return 0;
+    if (!d9_experiment_run_is_trained(experiment, index)) return 0;
     if (experiment->kind != D9_EXPERIMENT_SEARCH) return 1;
     int rung = search->by_seeds ? 0 : (int)(arm % search->rung_count);
     while (search->by_seeds && (double)seed >= search->rungs[rung]) rung++;
@@ -209,8 +209,9 @@ d9_status d9_experiment_next(d9_context *context, const d9_experiment *experimen
         *index = next_of_search(experiment, seen, all);
         goto done;
     }
-    for (int64_t i = 0; *index < 0 && i < d9_experiment_runs(experiment); i++)
-        if ((seen[i].kind == D9_RUN_WAITING || seen[i].kind == D9_RUN_STOPPED) && d9_experiment_trains(experiment, i))
+    for (int64_t i = 0; *index < 0 && i < d9_experiment_run_count(experiment); i++)
+        if ((seen[i].kind == D9_RUN_WAITING || seen[i].kind == D9_RUN_STOPPED) &&
+            d9_experiment_run_is_trained(experiment, i))
             *index = i;
 done:
     d9_release(context, all);

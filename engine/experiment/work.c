@@ -66,7 +66,7 @@ done:
 }
 
 static bool any_running(const worker *self) {
-    for (int64_t i = 0; i < d9_experiment_runs(self->experiment); i++)
+    for (int64_t i = 0; i < d9_experiment_run_count(self->experiment); i++)
         if (self->seen[i].kind == D9_RUN_RUNNING) return true;
     return false;
 }
@@ -99,7 +99,7 @@ static d9_status divide_threads(d9_context *context, int worker_count, int64_t *
 
 static d9_status train_runs(worker *self) {
     d9_status status;
-    const int64_t count = d9_experiment_runs(self->experiment);
+    const int64_t count = d9_experiment_run_count(self->experiment);
     double pause = 0.025; /* seconds; doubled, up to 1, while other processes train all remaining runs */
     if (self->options->observer.step) self->run.observer = (d9_observer){.user = self, .step = on_step};
     if (self->options->worker_count > 1)

@@ -43,7 +43,7 @@ d9_status d9_parallel_open(d9_context *context, d9_parallel *parallel) {
         return d9_fail(context, D9_DEVICE,
                        "srun started %d tasks that cannot find each other: give srun --mpi=pmix, or one task",
                        launch.ranks);
-    D9_TRY(d9_installed_open(context, &mpi, &symbol));
+    D9_TRY(d9_installed_load_module(context, &mpi, &symbol));
     memcpy(&open, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     D9_TRY(open(context, launch.ranks, parallel));
     parallel->launcher = launch.command;

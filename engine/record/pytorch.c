@@ -501,10 +501,10 @@ done:
     return status;
 }
 
-bool d9_pytorch_is(const uint8_t *bytes, size_t size) {
+bool d9_is_pytorch(const uint8_t *bytes, size_t size) {
     /* Before version 1.6 a file began with a pickle of this magic number. */
     static const uint8_t number[] = {0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-    return d9_zip_is(bytes, size) || (size >= sizeof number && memcmp(bytes, number, sizeof number) == 0);
+    return d9_is_zip(bytes, size) || (size >= sizeof number && memcmp(bytes, number, sizeof number) == 0);
 }
 
 d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
@@ -514,7 +514,7 @@ d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t
     d9_safetensors *made = NULL;
     value result;
     *file = NULL;
-    if (!d9_zip_is(bytes, size))
+    if (!d9_is_zip(bytes, size))
         return d9_fail(context, D9_DATA, "%s: saved by PyTorch before version 1.6; load and save it in a later one",
                        path);
     D9_TRY(D9_ALLOCATE(context, 1, "a file of PyTorch", &made));

@@ -85,7 +85,7 @@ static d9_status set_folder(d9_context *context, d9_record *record, const char *
     return D9_OK;
 }
 
-d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config, bool *finished) {
+d9_status d9_record_find_finished(d9_context *context, const char *folder, const d9_config *config, bool *finished) {
     d9_status status;
     d9_record record;
     D9_TRY(set_folder(context, &record, folder));
@@ -101,7 +101,7 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
     bool finished = false;
     D9_TRY(set_folder(context, &record, folder));
     if (mode == D9_RECORD_OVERWRITE) goto done;
-    D9_TRY(d9_record_finished(context, folder, config, &finished));
+    D9_TRY(d9_record_find_finished(context, folder, config, &finished));
     if (finished && mode == D9_RECORD_RESUME)
         D9_TRY(
             d9_fail(context, D9_USAGE, "%s: this run is finished; --overwrite deletes it and trains it again", folder));

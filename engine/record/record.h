@@ -79,8 +79,8 @@ typedef enum d9_record_mode {
 
 /* Sets *finished to true if the folder holds a finished run, else to false. Returns D9_USAGE if its run has another
  * configuration or seed. */
-D9_MUST_USE d9_status d9_record_finished(d9_context *context, const char *folder, const d9_config *config,
-                                         bool *finished);
+D9_MUST_USE d9_status d9_record_find_finished(d9_context *context, const char *folder, const d9_config *config,
+                                              bool *finished);
 /* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);

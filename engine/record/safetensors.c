@@ -206,7 +206,7 @@ d9_status d9_safetensors_decode(d9_context *context, const char *path, const uin
     d9_safetensors *made = NULL;
     const char *name;
     *file = NULL;
-    if (d9_pytorch_is(bytes, size)) return d9_pytorch_decode(context, path, bytes, size, file);
+    if (d9_is_pytorch(bytes, size)) return d9_pytorch_decode(context, path, bytes, size, file);
     D9_TRY(parse_header(&reader, bytes, size, &root));
     D9_TRY(D9_ALLOCATE(context, 1, "a safetensors file", &made));
     D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, json_object_size(root), &made->tensors));

@@ -75,4 +75,4 @@ bool d9_safetensors_reseal(uint8_t *bytes, size_t size);
 D9_MUST_USE d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t *bytes, size_t size,
                                         d9_safetensors **file);
 /* True if a file begins as a zip archive, the format of PyTorch since version 1.6, or as a file of an older PyTorch. */
-bool d9_pytorch_is(const uint8_t *bytes, size_t size);
+bool d9_is_pytorch(const uint8_t *bytes, size_t size);

@@ -18,7 +18,7 @@ static const uint8_t local_mark[4] = "PK\3\4", entry_mark[4] = "PK\1\2", end_mar
 static size_t read_2(const uint8_t *bytes) { return (size_t)(bytes[0] | bytes[1] << 8); }
 static size_t read_4(const uint8_t *bytes) { return read_2(bytes) | read_2(bytes + 2) << 16; }
 
-bool d9_zip_is(const uint8_t *bytes, size_t size) {
+bool d9_is_zip(const uint8_t *bytes, size_t size) {
     return size >= sizeof local_mark && memcmp(bytes, local_mark, sizeof local_mark) == 0;
 }
 
@@ -93,7 +93,7 @@ d9_status d9_zip_open(d9_context *context, d9_arena *arena, const char *path, co
     reader reader = {context, arena, path, bytes, size};
     const uint8_t *end = size < END ? NULL : bytes + size - END;
     *zip = (d9_zip){0};
-    if (!d9_zip_is(bytes, size) || !end || memcmp(end, end_mark, sizeof end_mark) != 0)
+    if (!d9_is_zip(bytes, size) || !end || memcmp(end, end_mark, sizeof end_mark) != 0)
         return fail_zip(&reader, "truncated, or not a zip archive without a comment");
     const size_t count = read_2(end + 10), length = read_4(end + 12), at = read_4(end + 16);
     if (count == 0xffff || at == 0xffffffff) return fail_zip(&reader, "a zip archive of 4 GiB or 65535 files, or more");

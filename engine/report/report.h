@@ -15,7 +15,7 @@
 
 #include "core/measure.h"
 #include "report/statistics.h"
-#include "report/figures.h"
+#include "report/report_table.h"
 
 #define D9_REPORT_LEVEL 0.95 /* confidence level of the intervals in tables and plots */
 #define D9_REPORT_POWER 0.8  /* power for seeds_needed, whose effect size is measure->detectable_difference */
@@ -109,7 +109,7 @@ typedef struct d9_report {
     d9_report_lines problems, notes;
     const char *verdict, *command; /* the verdict in words; shell commands that reproduce the report */
     d9_report_predictions predictions;
-    d9_figures tables[D9_REPORT_TABLES];
+    d9_report_table tables[D9_REPORT_TABLES];
     int table_count;
 } d9_report;
 

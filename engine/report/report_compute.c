@@ -115,7 +115,7 @@ static bool is_comparable(const d9_report *report, const d9_report_arm *arm, con
     const d9_report_run *end = report->runs + report->run_count;
     for (const d9_report_run *one = report->runs; one < end; one++)
         for (const d9_report_run *other = report->runs; one->arm == a && one->result && other < end; other++)
-            if (other->arm == b && other->result && !d9_report_same_images(one, other)) return false;
+            if (other->arm == b && other->result && !d9_report_same_samples(one, other)) return false;
     return true;
 }
 

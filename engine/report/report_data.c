@@ -20,7 +20,7 @@ static void add_numbers(d9_text *text, const double *numbers, size_t count) {
     add_numbers((text), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
 void d9_report_plot_field(d9_text *text, const char *bytes) {
-    for (; *bytes; bytes++) d9_text_add_one_line(text, *bytes == '"' ? "\xe2\x80\x9d" : (const char[]){*bytes, 0});
+    for (; *bytes; bytes++) d9_text_add_blanked(text, *bytes == '"' ? "\xe2\x80\x9d" : (const char[]){*bytes, 0});
 }
 
 static void begin_row(d9_text *text, int number, const char *label) {

@@ -66,7 +66,7 @@ done:
 
 /* Fills the row of the label that is number `index` in the run `first`, with means over the arm's runs. */
 static void fill_label(const d9_report *report, int arm, const d9_report_run *first, size_t index,
-                       const arm_counts *counts, d9_figures *table, int row) {
+                       const arm_counts *counts, d9_report_table *table, int row) {
     const char *name = json_string_value(json_object_get(json_array_get(labels_of(first), index), "label"));
     const d9_class_scores none = {NAN, NAN, NAN},
                           scores = counts->images ? d9_label_scores(&counts->labels[index]) : none;
@@ -97,7 +97,7 @@ static void add_macro(const d9_report *report, int arm, const arm_counts *counts
                 macro.precision, macro.recall, macro.f1);
 }
 
-static d9_status fill_arms(d9_context *context, d9_report *report, d9_figures *table, d9_text *note) {
+static d9_status fill_arms(d9_context *context, d9_report *report, d9_report_table *table, d9_text *note) {
     d9_status status = D9_OK;
     arm_counts counts;
     int row = 0;
@@ -114,7 +114,7 @@ done:
 
 d9_status d9_report_tabulate_labels(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     d9_text note;
     int rows = 0;
     for (int arm = 0; arm < report->arm_count; arm++) {

@@ -57,22 +57,22 @@ static void put_problems(page *page) {
     d9_text_add(page->text, "</ul></section>\n");
 }
 
-static void put_table(page *page, const d9_figures *table) {
+static void put_table(page *page, const d9_report_table *table) {
     if (table->row_count == 0) return;
     d9_html_wrap(page->text, "<section><h2>", table->title, "</h2>\n");
     add_paragraph(page->text, "quiet", table->note);
-    d9_figures_html(table, page->text);
+    d9_report_table_html(table, page->text);
     d9_text_add(page->text, "<p class=quiet><a href=\"report/%s.tsv\">as TSV</a></p></section>\n", table->name);
 }
 
 /* True for the table of the most frequent mistakes if the page has the plot of the confusion matrix instead. */
-static bool is_replaced(const page *page, const d9_figures *table) {
+static bool is_replaced(const page *page, const d9_report_table *table) {
     bool matrix = false;
     for (int i = 0; i < page->plot_count; i++) matrix = matrix || strcmp(page->plots[i].name, "confusion") == 0;
     return matrix && strcmp(table->name, "confusions") == 0;
 }
 
-static bool is_about_runs(const d9_figures *table) {
+static bool is_about_runs(const d9_report_table *table) {
     return strcmp(table->name, "runs") == 0 || strcmp(table->name, "machines") == 0;
 }
 static void put_tables(page *page, bool runs) {
@@ -248,7 +248,7 @@ static d9_status write_tables(d9_context *context, const d9_report *report) {
     d9_text_init(context, &text);
     for (int i = 0; i < report->table_count; i++) {
         snprintf(name, sizeof name, "report/%s.tsv", report->tables[i].name);
-        d9_figures_tsv(&report->tables[i], &text);
+        d9_report_table_tsv(&report->tables[i], &text);
         D9_TRY(write_text(context, report, name, &text));
         d9_text_free(&text);
     }

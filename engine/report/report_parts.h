@@ -15,7 +15,7 @@ D9_MUST_USE d9_status d9_report_add_line(d9_context *context, d9_report *report,
 /* Number of training images that the run set aside and evaluated instead of the test images; 0: none. */
 int64_t d9_report_validation(const d9_report_run *run);
 /* True if both were evaluated on the same images, texts or words, as far as their records tell. */
-bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other);
+bool d9_report_same_samples(const d9_report_run *one, const d9_report_run *other);
 /* Copies the text into the report's arena and frees `text`, also on failure. */
 D9_MUST_USE d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, const char **kept);
 
@@ -48,7 +48,7 @@ enum { D9_REPORT_SCORE = -3 }; /* as d9_column.digits: decimals of the report's 
  * of the measure. */
 D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name,
                                           const d9_column *columns, size_t column_count, int row_count,
-                                          d9_figures **table);
+                                          d9_report_table **table);
 /* Adds the tables of arms (of a search: frontier and trials), effects, runs and machines. */
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 

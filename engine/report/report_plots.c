@@ -8,7 +8,7 @@
 
 #include "core/system.h"
 #include "core/process.h"
-#include "report/figures.h"
+#include "report/report_table.h"
 
 enum {
     PATH_BYTES = 4096,
@@ -223,7 +223,7 @@ static bool plan_score(drawing *drawing) {
 static bool plan_frontier(drawing *drawing) {
     const d9_report *report = drawing->report;
     range scores = nothing, teraflop = nothing;
-    const d9_figures *trials = NULL;
+    const d9_report_table *trials = NULL;
     for (int t = 0; t < report->table_count; t++)
         if (strcmp(report->tables[t].name, "trials") == 0) trials = &report->tables[t];
     if (!trials) return false;

@@ -148,7 +148,7 @@ static d9_status make_note(d9_context *context, d9_report *report, const char **
 static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_predictions *predictions = &report->predictions;
-    d9_figures *table;
+    d9_report_table *table;
     int rows = 0;
     for (int at = -1; rows < PAIRS && (at = next_mistake(predictions, at)) >= 0;) rows++;
     D9_TRY(d9_report_add_table(context, report, "confusions", confusion_columns, 4, rows, &table));
@@ -195,7 +195,7 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
     const d9_report_predictions *predictions = &report->predictions;
     const d9_confusion matrix = {predictions->counts[0], predictions->classes, D9_REPORT_CLASSES};
     const d9_class_scores macro = d9_confusion_macro(&matrix);
-    d9_figures *table;
+    d9_report_table *table;
     const char *about;
     char *note;
     D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, predictions->classes, &table));

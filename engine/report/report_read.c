@@ -352,15 +352,15 @@ static const char *test_digest(const d9_report_run *run) {
 
 /* Number of columns into which the evaluated words were cut (eval.streams). The first word of each column is not
  * scored, so runs with other numbers score other words. 0: the samples are no words of a stream. */
-static int64_t columns_of(const d9_report_run *run) {
+static int64_t stream_columns(const d9_report_run *run) {
     const json_t *eval = json_object_get(json_object_get(run->result, "config"), "eval");
     if (strcmp(sample_of(run->result), D9_WORD_WINDOW) != 0) return 0;
     return json_integer_value(json_object_get(eval, "streams"));
 }
 
-bool d9_report_same_images(const d9_report_run *one, const d9_report_run *other) {
+bool d9_report_same_samples(const d9_report_run *one, const d9_report_run *other) {
     const char *digest = test_digest(one), *its = test_digest(other);
-    if (columns_of(one) != columns_of(other)) return false;
+    if (stream_columns(one) != stream_columns(other)) return false;
     if (digest && its) return strcmp(digest, its) == 0;
     return same_data(one, other) && d9_report_validation(one) == d9_report_validation(other);
 }
@@ -459,14 +459,15 @@ static d9_status compare_images(d9_context *context, d9_report *report, const d9
                                 const d9_report_run *first) {
     d9_status status = D9_OK;
     const d9_report_run *own = first_of_arm(report, run);
-    const bool other_columns = columns_of(run) != columns_of(first); /* of all runs of the arm: a line for the first */
+    const bool other_columns =
+        stream_columns(run) != stream_columns(first); /* of all runs of the arm: a line for the first */
     if (other_columns && own == run)
         D9_TRY(d9_report_add_line(context, report, &report->problems,
                                   "%s: evaluated on other words than %s, because eval.streams is %lld, not %lld: their "
                                   "%s are not comparable",
-                                  run->folder, first->folder, (long long)columns_of(run), (long long)columns_of(first),
-                                  report->measure->plural));
-    else if (!other_columns && !d9_report_same_images(run, first))
+                                  run->folder, first->folder, (long long)stream_columns(run),
+                                  (long long)stream_columns(first), report->measure->plural));
+    else if (!other_columns && !d9_report_same_samples(run, first))
         D9_TRY(d9_report_add_line(context, report, &report->problems, "%s: evaluated on other %ss than %s", run->folder,
                                   report->sample, first->folder));
     else if (!same_data(run, own))
@@ -496,7 +497,7 @@ static d9_status compare_data(d9_context *context, d9_report *report) {
         D9_TRY(compare_images(context, report, run, firsts[f]));
     }
     for (int f = 1; f < first_count; f++) {
-        if (d9_report_same_images(firsts[f], firsts[0])) continue;
+        if (d9_report_same_samples(firsts[f], firsts[0])) continue;
         D9_TRY(d9_report_add_line(context, report, &report->problems,
                                   "%s: requests other data than %s: their %s are not comparable", firsts[f]->folder,
                                   firsts[0]->folder, report->measure->plural));

@@ -102,7 +102,8 @@ static const d9_column head_columns[] = {
 enum { HEAD = sizeof head_columns / sizeof *head_columns };
 
 /* Makes a table of head_columns, a column for each sampled key, and one for the failure. */
-static d9_status make_table(d9_context *context, d9_report *report, const char *name, int rows, d9_figures **table) {
+static d9_status make_table(d9_context *context, d9_report *report, const char *name, int rows,
+                            d9_report_table **table) {
     d9_status status;
     d9_column *columns;
     int count = HEAD;
@@ -123,7 +124,7 @@ done:
 }
 
 static d9_status fill_row(d9_context *context, d9_report *report, const d9_report_arm *arm, int rung,
-                          const char *failure, d9_figures *table, int row) {
+                          const char *failure, d9_report_table *table, int row) {
     d9_status status = D9_OK;
     const int last = table->column_count - 1;
     const json_t *values = json_object_get(arm_record(report, arm), "grid");
@@ -134,16 +135,16 @@ static d9_status fill_row(d9_context *context, d9_report *report, const d9_repor
     for (int column = HEAD; column < last; column++) {
         const json_t *value = json_object_get(values, table->columns[column].key);
         if (table->columns[column].digits != D9_COLUMN_TEXT) {
-            d9_figures_set_number(table, row, column, value ? json_number_value(value) : NAN);
+            d9_report_table_set_number(table, row, column, value ? json_number_value(value) : NAN);
             continue;
         }
         D9_TRY(
             json_is_number(value)
                 ? d9_arena_format(context, &report->arena, &text, "%.10g", json_number_value(value))
                 : d9_arena_copy(context, &report->arena, json_is_string(value) ? json_string_value(value) : "", &text));
-        d9_figures_set_text(table, row, column, text);
+        d9_report_table_set_text(table, row, column, text);
     }
-    d9_figures_set_text(table, row, last, failure ? failure : "");
+    d9_report_table_set_text(table, row, last, failure ? failure : "");
 done:
     return status;
 }
@@ -151,7 +152,7 @@ done:
 static d9_status make_frontier_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_arm *arm = NULL, *last;
-    d9_figures *table;
+    d9_report_table *table;
     int rows = 0, row = 0;
     for (int i = 0; i < report->arm_count; i++) rows += is_on_frontier(report, &report->arms[i]);
     D9_TRY(make_table(context, report, "frontier", rows, &table));
@@ -174,7 +175,7 @@ done:
 
 static d9_status make_trials_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     int rows = 0, row = 0;
     for (const d9_report_arm *trial = NULL; (trial = next_trial(report, trial));) rows++;
     D9_TRY(make_table(context, report, "trials", rows, &table));

@@ -33,12 +33,12 @@ done:
 }
 
 d9_status d9_report_add_table(d9_context *context, d9_report *report, const char *name, const d9_column *columns,
-                              size_t column_count, int row_count, d9_figures **table) {
+                              size_t column_count, int row_count, d9_report_table **table) {
     d9_status status;
     d9_column *fitted;
     *table = &report->tables[report->table_count];
     D9_TRY(fit_columns(context, report, columns, column_count, &fitted));
-    D9_TRY(d9_figures_make(context, &report->arena, name, fitted, (int)column_count, row_count, *table));
+    D9_TRY(d9_report_table_make(context, &report->arena, name, fitted, (int)column_count, row_count, *table));
     report->table_count++;
 done:
     return status;
@@ -71,7 +71,7 @@ static const d9_column arm_columns[] = {
 
 static d9_status make_arms_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     D9_TRY(d9_report_add_table(context, report, "arms", arm_columns, COUNT(arm_columns), report->arm_count, &table));
     table->title = "Arms";
     for (int i = 0; i < report->arm_count; i++) {
@@ -114,7 +114,7 @@ static const d9_column effect_columns[] = {
     {"epochs_saved", "Epochs saved", "more epochs that the baseline's curve needs for this {word}", 1, true},
 };
 
-static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_figures *table, int row) {
+static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_report_table *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
     D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
@@ -126,7 +126,7 @@ static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_fi
 
 static d9_status make_effects_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     int rows = 0, row = 0;
     for (int i = 0; i < report->arm_count; i++) rows += report->arms[i].baseline >= 0;
     if (rows == 0) goto done;
@@ -162,12 +162,12 @@ static const d9_column run_columns[] = {
     {"plan_sha256", "Plan", "hash of the chosen kernels", TEXT, false},
 };
 
-static d9_status link_file(d9_context *context, d9_report *report, d9_figures *table, int row, int column,
+static d9_status link_file(d9_context *context, d9_report *report, d9_report_table *table, int row, int column,
                            const char *folder, const char *name) {
     char *path;
     const char *prefix = strcmp(folder, ".") == 0 ? "" : folder;
     d9_status status = d9_arena_format(context, &report->arena, &path, "%s%s%s", prefix, *prefix ? "/" : "", name);
-    if (status == D9_OK) d9_figures_set_link(table, row, column, *name ? name : *prefix ? folder : "here", path);
+    if (status == D9_OK) d9_report_table_set_link(table, row, column, *name ? name : *prefix ? folder : "here", path);
     return status;
 }
 
@@ -179,7 +179,7 @@ static bool uses_tta(const d9_report *report) {
 }
 
 static d9_status fill_run(d9_context *context, d9_report *report, const d9_report_run *run, bool views,
-                          d9_figures *table, int row) {
+                          d9_report_table *table, int row) {
     static const char *const files[] = {"", "result.json", "config.yaml", "epochs.tsv", "submission.json"};
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
@@ -191,14 +191,14 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
                    d9_real_cell(run->process_seconds));
     for (int n = 0; n < 5; n++) D9_TRY(link_file(context, report, table, row, 8 + n, run->folder, files[n]));
     D9_TRY(d9_arena_format(context, &report->arena, &brief, "%.12s", plan ? plan : ""));
-    d9_figures_set_text(table, row, 13, brief);
+    d9_report_table_set_text(table, row, 13, brief);
 done:
     return status;
 }
 
 static d9_status make_runs_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     const bool views = uses_tta(report);
     int row = 0;
     D9_TRY(d9_report_add_table(context, report, "runs", run_columns, COUNT(run_columns), report->finished, &table));
@@ -251,7 +251,7 @@ static int first_on_machine(const d9_report *report, int index) {
 
 static d9_status make_machines_table(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
-    d9_figures *table;
+    d9_report_table *table;
     int rows = 0, row = 0;
     for (int i = 0; i < report->run_count; i++) rows += report->runs[i].result && first_on_machine(report, i) == i;
     D9_TRY(d9_report_add_table(context, report, "machines", machine_columns, COUNT(machine_columns), rows, &table));
@@ -262,9 +262,9 @@ static d9_status make_machines_table(d9_context *context, d9_report *report) {
         if (!result || first_on_machine(report, i) != i) continue;
         for (int j = i; j < report->run_count; j++) runs += report->runs[j].result && first_on_machine(report, j) == i;
         for (int column = 0; column < MACHINE_RUNS; column++)
-            if (column != MACHINE_THREADS) d9_figures_set_text(table, row, column, machine_field(result, column));
-        d9_figures_set_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
-        d9_figures_set_number(table, row++, MACHINE_RUNS, runs);
+            if (column != MACHINE_THREADS) d9_report_table_set_text(table, row, column, machine_field(result, column));
+        d9_report_table_set_number(table, row, MACHINE_THREADS, d9_json_real(result, "threads"));
+        d9_report_table_set_number(table, row++, MACHINE_RUNS, runs);
     }
     if (rows > 1)
         D9_TRY(d9_report_add_line(context, report, &report->notes,

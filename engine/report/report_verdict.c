@@ -199,7 +199,7 @@ static bool all_of_same_images(const d9_report *report) {
     for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
         if (!run->result) continue;
         if (!first) first = run;
-        if (!d9_report_same_images(first, run)) return false;
+        if (!d9_report_same_samples(first, run)) return false;
     }
     return true;
 }

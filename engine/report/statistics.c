@@ -63,7 +63,7 @@ double d9_student_two_sided(double t, double freedom) {
     return beta_of(freedom / (freedom + square), square / (freedom + square), freedom / 2, 0.5);
 }
 
-double d9_student_quantile(double p, double freedom) {
+double d9_student_two_sided_quantile(double p, double freedom) {
     if (!(p > 0 && p < 1) || !(freedom > 0)) return NAN;
     double low = 0, high = 1;
     while (d9_student_two_sided(high, freedom) > p) {
@@ -140,7 +140,7 @@ static void fill_interval_and_p(d9_estimate *result, double level) {
         if (result->estimate == 0) result->low = result->high = 0, result->p = 1;
         return;
     }
-    const double reach = d9_student_quantile(1 - level, result->freedom) * result->error;
+    const double reach = d9_student_two_sided_quantile(1 - level, result->freedom) * result->error;
     result->low = result->estimate - reach;
     result->high = result->estimate + reach;
     result->p = d9_student_two_sided(result->estimate / result->error, result->freedom);
@@ -222,7 +222,7 @@ void d9_holm(const double *p, int64_t count, double *adjusted) {
 double d9_power(d9_design design, double seeds, double difference, double deviation, double alpha) {
     const double samples = design == D9_DESIGN_TWO_SAMPLES ? 2 : 1, freedom = (seeds - 1) * samples;
     if (!(seeds > 1) || !(deviation > 0)) return NAN;
-    return d9_noncentral_t_above(d9_student_quantile(alpha, freedom), freedom,
+    return d9_noncentral_t_above(d9_student_two_sided_quantile(alpha, freedom), freedom,
                                  sqrt(seeds / samples) * difference / deviation);
 }
 

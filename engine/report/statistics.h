@@ -17,7 +17,7 @@ double d9_incomplete_beta_inverse(double p, double a, double b);
 /* P(|T| >= |t|) of Student's t; `freedom` > 0 (degrees of freedom) may be fractional. */
 double d9_student_two_sided(double t, double freedom);
 /* The t > 0 with P(|T| >= t) = p, p in (0, 1). */
-double d9_student_quantile(double p, double freedom);
+double d9_student_two_sided_quantile(double p, double freedom);
 /* P(T > t) of the noncentral t with noncentrality `shift`; t >= 0. */
 double d9_noncentral_t_above(double t, double freedom, double shift);
 

@@ -135,7 +135,7 @@ static d9_status check_numbers(d9_session *session, const char *path, const d9_t
                                const char *why) {
     const int64_t count = d9_shape_count(&tensor->shape);
     const bool row = strncmp(tensor->name, "epochs/", strlen("epochs/")) == 0;
-    const d9_measure *score = row ? d9_measure_in(tensor->name) : NULL;
+    const d9_measure *score = row ? d9_measure_find_in_key(tensor->name) : NULL;
     const bool variance = d9_text_ends_in(tensor->name, ".running_var");
     if (tensor->type != D9_TENSOR_F32 && tensor->type != D9_TENSOR_F64) return D9_OK;
     for (int64_t i = 0; i < count; i++) {

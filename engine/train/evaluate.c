@@ -21,14 +21,14 @@ static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
 static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
 
 /* Converts the index of an image among this process's images of a batch to its index in the whole batch. */
-static int64_t place_of(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
+static int64_t index_in_batch(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
 
 /* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
  * image. */
 static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < d9_extent_own_batch(extent); i++) {
-        const int64_t place = begin + place_of(extent, i);
+        const int64_t place = begin + index_in_batch(extent, i);
         order[i] = (int32_t)image_at(images, place < images->count ? place : 0);
     }
     return d9_session_write(session, D9_BUFFER_EVAL_ORDER, order);
@@ -78,9 +78,9 @@ static d9_status add_output(d9_session *session, const output *output, const sel
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
     if (status != D9_OK) return status;
     const d9_extent *extent = &session->program.extent;
-    for (int64_t i = 0; place_of(extent, i) < count; i++) {
+    for (int64_t i = 0; index_in_batch(extent, i) < count; i++) {
         const double *made = output->batch + i * output->width;
-        double *all = output->all + image_at(images, begin + place_of(extent, i)) * output->width;
+        double *all = output->all + image_at(images, begin + index_in_batch(extent, i)) * output->width;
         for (int64_t k = 0; k < output->width; k++) all[k] += weight * made[k];
     }
     return D9_OK;

@@ -21,7 +21,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
     const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
-                                .several = d9_loss_several(config->train.loss) != 0,
+                                .several = d9_loss_multi_label(config->train.loss) != 0,
                                 .table = config->data.table,
                                 .file_column = config->data.file_column,
                                 .label_column = config->data.label_column,
@@ -271,7 +271,7 @@ d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **
     return session->backend->plan(session->context, session->device, &session->program, graph, plan);
 }
 
-d9_status d9_session_load(d9_session *session) {
+d9_status d9_session_load_code(d9_session *session) {
     d9_status status;
     d9_context *context = session->context;
     d9_status (*load)(d9_context *, d9_plan *) = session->backend->load;

@@ -43,7 +43,7 @@ typedef struct d9_session {
 
 /* True if a sample may have several labels. */
 static inline bool d9_session_is_multilabel(const d9_session *session) {
-    return d9_loss_several(session->config->train.loss) != 0;
+    return d9_loss_multi_label(session->config->train.loss) != 0;
 }
 
 /* Ends the segment of the timeline that began at `mark`, and sets `mark` to now. */
@@ -86,7 +86,7 @@ D9_MUST_USE d9_status d9_session_warn(d9_session *session);
 D9_MUST_USE d9_status d9_session_plan(d9_session *session, const d9_graph *graph, d9_plan **plan);
 /* On a device that loads code when it is first used, runs each plan once to load its code; counts as planning.
  * Overwrites what steps write: call it before d9_session_initialize. Processes that train together must all call it. */
-D9_MUST_USE d9_status d9_session_load(d9_session *session);
+D9_MUST_USE d9_status d9_session_load_code(d9_session *session);
 /* Initialises STATE. Metrics, gradients and states of updates become zero; accumulators with the layout of STATE become
  * copies of STATE. */
 D9_MUST_USE d9_status d9_session_initialize(d9_session *session);

@@ -248,7 +248,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     if (options->save_plan) D9_TRY(save_plan(context, options->save_plan, &self->session));
     D9_TRY(describe_run(context, self));
     D9_TRY(d9_together_check_same_run(&self->session, given));
-    D9_TRY(d9_session_load(&self->session)); /* runs collective sums, so the processes must agree before */
+    D9_TRY(d9_session_load_code(&self->session)); /* runs collective sums, so the processes must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
     D9_TRY(start_from(self));

@@ -27,7 +27,8 @@ typedef struct d9_train_options {
     d9_parallel *parallel;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
-    /* Loads the weights that config->train.from names (exchange/model.h: d9_model_load_start); NULL: not possible. */
+    /* Loads the weights that config->train.from names (exchange/model.h: d9_model_load_initial_weights); NULL: not
+     * possible. */
     d9_status (*start_model)(d9_session *session, const char *path);
     /* Called once before the first step, with `observer.user`; may be NULL. Its time counts as writing, not as
      * training. A failure ends the run. */

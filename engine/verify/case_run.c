@@ -74,7 +74,7 @@ static d9_status load_parameter(d9_session *session, const d9_reference_case *re
     D9_TRY(D9_ALLOCATE(session->context, d9_shape_count(&shape), "initial weights", &file_values));
     d9_tensor_to_doubles(tensor, file_values);
     perturb(file_values, d9_shape_count(&shape), options);
-    d9_exchange_write(&session->program.train, value, file_values, state);
+    d9_exchange_put_state(&session->program.train, value, file_values, state);
 done:
     d9_release(session->context, file_values);
     return status;

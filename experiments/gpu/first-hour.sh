@@ -40,7 +40,7 @@
 # Environment: PRECISION (fp16), PRECISIONS (default: all of the device), ARCHITECTURES (of the build), PEERS, SEEDS
 # (30), COLD (10), SPEED (10 seeds per recipe), DEPTHS (of precision: 18 34 50 101 152), SANITIZE_SECONDS (300, for
 # each tool). PREBUILT: a build folder from another machine, made with -DDAWN9_GPU_TESTS=ON from sources at the same
-# path, for a machine that cannot build; LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_STEPS,
+# path, for a machine that cannot build; LD_LIBRARY_PATH then names the libraries. BACKEND, CONFIG, SMALL, SMALL_EPOCHS,
 # CASES, PRECISION_CONFIG, PRECISION_RUNS, BATCH, RECIPES, REVIEWS, LANGUAGE_RUNS and PREDICTIONS are for a rehearsal
 # without a GPU (tests/cli/first_hour.sh), and so is LADDER.
 set -eu
@@ -258,7 +258,7 @@ stage_sanitize() {
     for tool in memcheck racecheck synccheck initcheck; do
         status=0
         timeout -k 10 "${SANITIZE_SECONDS-300}" compute-sanitizer --tool $tool --error-exitcode 99 --log-file "$out/$tool.txt" \
-            $(own_kernels) "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_STEPS-0.0625}" \
+            $(own_kernels) "$dawn9" train "$small_config" $small --set "train.epochs=${SMALL_EPOCHS-0.0625}" \
             --set eval.every=0 --set backend_options.tune=off --overwrite --out "$out/$tool" || status=$?
         case $status in
         0) says="nothing found" ;;

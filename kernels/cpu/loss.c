@@ -52,7 +52,7 @@ static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
  * A NaN at index 0 is the largest, because nothing exceeds it. `largest`: the largest logit. */
 static bool is_first_largest(const d9_kernel_loss *s, const float *z, float largest, int32_t label) {
     int32_t k = 0;
-    if (d9_loss_several(s->loss)) return false;
+    if (d9_loss_multi_label(s->loss)) return false;
     if (isnan(z[0])) return label == 0;
     if (label < 0 || z[label] != largest) return false;
     while (z[k] != largest) k++;

@@ -328,7 +328,7 @@ int d9_cuda_recur_forward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_
 int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *shape); /* for d9_cuda_recur_backward; aligned to 256 bytes */
 /* Sets the addresses of arrays in the scratch memory, which d9_cuda_recur_backward writes. da (T, N, gates * H):
  * gradients of U h + bias; before (T, N, H): h before each step. du is the product of da transposed and before. */
-void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before);
+void d9_cuda_recur_product_operands(const d9_cuda_recur *shape, void *scratch, float **da, float **before);
 /* dgx (T, N, gates * H), du (gates * H, H), dbias (gates * H); dgx.data, du or dbias NULL: not computed. Up to four
  * launches. */
 int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9_kernel_in dy,

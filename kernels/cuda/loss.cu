@@ -225,7 +225,7 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {
-    const int several = d9_loss_several(s.loss);
+    const int several = d9_loss_multi_label(s.loss);
     double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
 /* ---- launchers ---- */
 
 static bool is_wide(const d9_kernel_loss *shape) {
-    return shape->classes > FEW_CLASSES && !d9_loss_several(shape->loss);
+    return shape->classes > FEW_CLASSES && !d9_loss_multi_label(shape->loss);
 }
 
 static int launch_wide(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,

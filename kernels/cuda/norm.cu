@@ -90,14 +90,14 @@ __global__ void __launch_bounds__(D9_BLOCK, 2) norm_apply_kernel(d9_norm_plan p,
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_line<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
     D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (d9_norm_apply_rows<V, S, R>(p, part, r, x, own, epilogue, act, y)));
 }
 
 /* Pools and normalises R rows; writes the pool's output if `pooled` has data. */
 template <int V, int S, int R>
 D9_DEVICE void apply_pool_rows(const d9_resident &plan, const d9_resident_part &part, int r, d9_kernel_in x,
-                               d9_kernel_out pooled, const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue,
+                               d9_kernel_out pooled, const d9_norm_affine<V> &own, const d9_kernel_epilogue &epilogue,
                                d9_act act, d9_kernel_out y) {
     const d9_norm_plan &p = plan.norm;
     d9_resident_row<V, S, true> row[R];
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_line<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
     D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
                          (apply_pool_rows<V, S, R>(plan, part, r, x, pooled, own, epilogue, act, y)));
 }

@@ -5,9 +5,9 @@
  * pixels. A block works on one slice of one group's rows and on at most 8 runs of 8 channels, or 32 single channels:
  * `columns` threads (a power of two) along the channels, and `lines` rows at once. A thread loads several of its rows
  * before it uses the first. Partial sums are f32 over at most D9_NORM_FOLD rows of a thread, then double, in fixed
- * order. (If that needs more than D9_NORM_SLICES slices, at the earliest from 33 million rows on, a thread sums more in
- * f32.) The division depends only on the shape and the number of channels that a thread loads at once (8 or 1), not on
- * the device, unlike that of the kernels of one pass (norm_resident.h). */
+ * order. (If that needs more than D9_NORM_MOST_SLICES slices, at the earliest from 33 million rows on, a thread sums
+ * more in f32.) The division depends only on the shape and the number of channels that a thread loads at once (8 or 1),
+ * not on the device, unlike that of the kernels of one pass (norm_resident.h). */
 #pragma once
 
 #include "kernels/cuda/vector.h"
@@ -19,7 +19,7 @@
 #undef D9_REAL
 
 /* most rows that a thread sums in f32; blocks that fill a large GPU; most blocks along a grid's y */
-enum { D9_NORM_FOLD = 64, D9_NORM_BLOCKS = 1024, D9_NORM_SLICES = 65535 };
+enum { D9_NORM_FOLD = 64, D9_NORM_WANTED_BLOCKS = 1024, D9_NORM_MOST_SLICES = 65535 };
 
 /* Divides numbers below 2^31 by a multiplication: Granlund and Montgomery, "Division by invariant integers", sec. 4. */
 struct d9_divisor {
@@ -57,9 +57,9 @@ static inline d9_norm_plan d9_norm_plan_of(const d9_kernel_norm *norm, int64_t l
     p.lines = D9_BLOCK / p.columns;
     p.chunks = d9_parts_of(runs, p.columns);
     const int64_t least = d9_parts_of(p.rows, static_cast<int64_t>(p.lines) * D9_NORM_FOLD);
-    const int64_t most = d9_parts_of(p.rows, p.lines), wanted = d9_parts_of(D9_NORM_BLOCKS, p.groups * p.chunks);
+    const int64_t most = d9_parts_of(p.rows, p.lines), wanted = d9_parts_of(D9_NORM_WANTED_BLOCKS, p.groups * p.chunks);
     p.slices = wanted > most ? most : wanted < least ? least : wanted;
-    if (p.slices > D9_NORM_SLICES) p.slices = D9_NORM_SLICES;
+    if (p.slices > D9_NORM_MOST_SLICES) p.slices = D9_NORM_MOST_SLICES;
     return p;
 }
 
@@ -285,13 +285,13 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
 }
 
 /* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale * inv_std. */
-template <int V> struct d9_norm_line { d9_vector<V> mean, rate, bias; };
-template <int V> D9_DEVICE d9_vector<V> d9_norm_apply_line(const d9_norm_line<V> &own, const d9_vector<V> &x) {
+template <int V> struct d9_norm_affine { d9_vector<V> mean, rate, bias; };
+template <int V> D9_DEVICE d9_vector<V> d9_norm_apply_line(const d9_norm_affine<V> &own, const d9_vector<V> &x) {
     d9_vector<V> y;
     for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.rate.v[i], 1, own.bias.v[i]);
     return y;
 }
-template <int V> D9_DEVICE d9_norm_line<V> d9_norm_load_line(const float *from, int64_t apart) {
+template <int V> D9_DEVICE d9_norm_affine<V> d9_norm_load_line(const float *from, int64_t apart) {
     return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V)};
 }
 
@@ -329,7 +329,7 @@ D9_DEVICE void d9_norm_apply_epilogue(const d9_kernel_epilogue &epilogue, d9_act
 /* Normalises R rows of x. */
 template <int V, int S, int R>
 D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
-                                  const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                                  const d9_norm_affine<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
                                   d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> from[R], more[R] = {};

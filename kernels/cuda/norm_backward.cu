@@ -9,8 +9,8 @@
 
 /* Terms of the forward norm; without b.prologue.bias only the mean is set. */
 template <int V>
-D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
-    d9_norm_line<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
+D9_DEVICE d9_norm_affine<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
+    d9_norm_affine<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
     if (!b.prologue.bias) return own;
     for (int i = 0; i < V; i++) {
         own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
@@ -21,7 +21,7 @@ D9_DEVICE d9_norm_line<V> line_of(const d9_norm_backward &b, int64_t group, int6
 
 /* t times the activation's slope, whose reference is recomputed from the norm's x. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line<V> &own, const d9_vector<V> &x,
+D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_affine<V> &own, const d9_vector<V> &x,
                                    d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
     d9_vector<V> reference = d9_norm_apply_line(own, x);
@@ -34,7 +34,7 @@ D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_line
 
 /* dz without an addend: dy or, with b.prologue.bias, dy times the activation's slope. */
 template <int V, int S>
-D9_DEVICE d9_vector<V> bare_dz(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_line<V> &own,
+D9_DEVICE d9_vector<V> bare_dz(const d9_norm_backward &b, const d9_raw<V, S> &dy, const d9_norm_affine<V> &own,
                                const d9_vector<V> &x) {
     const d9_vector<V> t = d9_open<V, S>(b.dy.store, dy);
     return b.prologue.bias ? times_slope<V, S>(b, own, x, t) : t;
@@ -44,7 +44,7 @@ D9_DEVICE d9_vector<V> bare_dz(const d9_norm_backward &b, const d9_raw<V, S> &dy
 
 template <int V, int S, bool bare, int R>
 D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, const d9_norm_backward &b,
-                        const d9_norm_line<V> &own, d9_vector<V> *first, d9_vector<V> *second) {
+                        const d9_norm_affine<V> &own, d9_vector<V> *first, d9_vector<V> *second) {
     int64_t at[R];
     d9_raw<V, S> from[R];
     d9_norm_fetched<V, S> f[R];
@@ -70,7 +70,7 @@ D9_DEVICE void sum_slice(const d9_norm_plan &p, const d9_norm_backward &b, doubl
     const d9_norm_part part = d9_norm_part_of(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
-        const d9_norm_line<V> own = line_of<V>(b, part.group, p.channels, part.c);
+        const d9_norm_affine<V> own = line_of<V>(b, part.group, p.channels, part.c);
         D9_NORM_FOR_ROWS((bare ? D9_NORM_ROWS(S) : D9_NORM_ROWS(S) / 2), p, part,
                          (sum_rows<V, S, bare, R>(p, part, r, b, own, &first, &second)));
     }

@@ -37,7 +37,8 @@ D9_DEVICE void keep_rows(const d9_resident &plan, const d9_resident_part &part, 
 /* Normalises R rows, which are kept from `slot` on. */
 template <int V, int S, int R>
 D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, int r, d9_kernel_in kept, int *slot,
-                          const d9_norm_line<V> &own, const d9_kernel_epilogue &epilogue, d9_act act, d9_kernel_out y) {
+                          const d9_norm_affine<V> &own, const d9_kernel_epilogue &epilogue, d9_act act,
+                          d9_kernel_out y) {
     int64_t at[R];
     d9_raw<V, S> more[R] = {};
     for (int k = 0; k < R; k++) {
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_CLUSTER_BARRIER();
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_line<V> own = d9_norm_load_line<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
+    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
     int slot = d9_resident_slot<V>();
     D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
                          (write_rows<V, S, R>(p, part, r, kept, &slot, own, epilogue, act, y)));

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_kernel(d9_cuda_recur s, d9_kernel_in gx, d9_kernel_in u, const float *bias, d9_cuda_recur_state first,
                  d9_cuda_recur_result out) {
     D9_DYNAMIC_SHARED(memory);
-    const d9_cell_size size = d9_cell_size_of(s.cell);
+    const d9_cell_counts size = d9_cell_size_of(s.cell);
     const int64_t n = blockIdx.x;
     const int units = static_cast<int>(s.units), thread = static_cast<int>(threadIdx.x);
     float *h = reinterpret_cast<float *>(memory), *c = h + units, *a = c + units;
@@ -248,7 +248,7 @@ int64_t d9_cuda_recur_scratch_bytes(const d9_cuda_recur *s) {
            d9_cuda_bias_scratch_bytes(rows, gates_of(s));
 }
 
-void d9_cuda_recur_factors(const d9_cuda_recur *shape, void *scratch, float **da, float **before) {
+void d9_cuda_recur_product_operands(const d9_cuda_recur *shape, void *scratch, float **da, float **before) {
     *da = static_cast<float *>(scratch);
     *before = reinterpret_cast<float *>(static_cast<char *>(scratch) +
                                         padded_bytes(shape->time * shape->samples * gates_of(shape)));
@@ -264,7 +264,7 @@ int d9_cuda_recur_backward(d9_cuda_stream stream, const d9_cuda_recur *shape, d9
     const int lines = lines_of(shape, fours ? D9_FOUR : 1);
     const int64_t bytes = backward_bytes(shape, lines);
     float *da, *before;
-    d9_cuda_recur_factors(shape, scratch, &da, &before);
+    d9_cuda_recur_product_operands(shape, scratch, &da, &before);
     if (is_empty(shape)) return 0;
     d9_recur_clusters clusters;
     if (d9_recur_cluster_plan(shape, &clusters))

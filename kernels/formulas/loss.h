@@ -30,7 +30,7 @@ typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sa
 
 /* Target weight of class k for an image whose label has weight `share` and whose partner's label has the rest. */
 D9_FN D9_REAL D9_OF(d9_loss_target)(int loss, int64_t k, int32_t label, int32_t other, D9_REAL share) {
-    const int several = d9_loss_several(loss);
+    const int several = d9_loss_multi_label(loss);
     const int own = several ? label >> k & 1 : k == label, partners = several ? other >> k & 1 : k == other;
     return (own ? share : 0) + (partners ? 1 - share : 0);
 }

@@ -36,10 +36,10 @@ typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) } d9_loss;
 #undef D9_LOSS_ID
 enum { D9_MANY_CLASSES = 4096 }; /* from here on, a loss in double and its f32 gradient take a noticeable time */
 
-enum { D9_LABELS_MOST = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
+enum { D9_MOST_LABEL_CLASSES = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
 /* The column `several` of D9_LOSS_ROWS: 1 if a sample may have several classes, the bits of its label; otherwise 0. */
-D9_FN int d9_loss_several(int loss) {
+D9_FN int d9_loss_multi_label(int loss) {
     switch (loss) {
 #define D9_LOSS_CASE(id, name, several, doc)                                                                           \
     case D9_LOSS_##id:                                                                                                 \
@@ -53,11 +53,11 @@ D9_FN int d9_loss_several(int loss) {
 
 /* Index of the logit to read for a label: the label; 0 if a sample may have several classes, whose loss ignores this
  * logit. */
-D9_FN int32_t d9_loss_logit_index(int loss, int32_t label) { return d9_loss_several(loss) ? 0 : label; }
+D9_FN int32_t d9_loss_logit_index(int loss, int32_t label) { return d9_loss_multi_label(loss) ? 0 : label; }
 
 /* 1 if `label`, which must not be negative, is valid for a loss over `classes` classes; otherwise 0. */
 D9_FN int d9_loss_is_label(int loss, int32_t label, int64_t classes) {
-    return d9_loss_several(loss) ? classes > D9_LABELS_MOST - 1 || label >> classes == 0 : label < classes;
+    return d9_loss_multi_label(loss) ? classes > D9_MOST_LABEL_CLASSES - 1 || label >> classes == 0 : label < classes;
 }
 
 typedef enum d9_update {
@@ -74,18 +74,18 @@ typedef enum d9_recurrent_cell {
     D9_CELL_COUNT
 } d9_recurrent_cell;
 
-typedef struct d9_cell_size { /* a row of cells.def */
+typedef struct d9_cell_counts { /* a row of cells.def */
     int gates, saved, memory, shared;
-} d9_cell_size;
-D9_FN d9_cell_size d9_cell_size_of(int cell) {
+} d9_cell_counts;
+D9_FN d9_cell_counts d9_cell_size_of(int cell) {
     switch (cell) {
 #define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \
-        return (d9_cell_size){gates, saved, memory, shared};
+        return (d9_cell_counts){gates, saved, memory, shared};
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
     default:
-        return (d9_cell_size){0, 0, 0, 0};
+        return (d9_cell_counts){0, 0, 0, 0};
     }
 }
 

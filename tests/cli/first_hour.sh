@@ -83,7 +83,7 @@ chmod +x bin/*
 echo 'print("94.1")' >peers/peer_a.py
 PREBUILT=$(dirname "$dawn9") PATH=$PWD/bin:$PATH PEERS=$PWD/peers
 export PREBUILT PATH PEERS BACKEND=reference PRECISION=f32 PRECISIONS=f32 CONFIG="$PWD/tiny.yaml" LADDER="$PWD/tiny.yaml" SMALL="$PWD/tiny.yaml" \
-    SMALL_STEPS=1 CASES="$source/tests/golden/cases/text_gru.safetensors" SEEDS=2 COLD=1 \
+    SMALL_EPOCHS=1 CASES="$source/tests/golden/cases/text_gru.safetensors" SEEDS=2 COLD=1 \
     SPEED=2 RECIPES="$PWD/airbench94.yaml $PWD/airbench94-muon.yaml $PWD/speed94.yaml" PRECISION_CONFIG="$PWD/resnet.yaml" PRECISION_RUNS="$PWD/halves.yaml" DEPTHS=18 BATCH=4 \
     REVIEWS="$PWD/tiny.yaml" LANGUAGE_RUNS="$PWD/words-halves.yaml" WORDS="$PWD/words"
 

@@ -539,7 +539,7 @@ TEST(every_norm_of_dawn94_takes_one_pass) {
     f->r.backend->close(&context, device);
 }
 
-TEST(a_wanted_intermediate_is_not_swallowed) {
+TEST(a_norm_output_with_two_readers_is_right) {
     RUNNING();
     backend_test_norm_with_two_readers(&((fixture *)*state)->r, true);
 }

@@ -115,7 +115,7 @@ TEST(timed_steps_are_replays) {
     noting.run = run_and_note;
     noting.peak_rates = NULL; /* the fake would multiply for minutes */
     session.backend = &noting;
-    OK(d9_measure_plan(&session, session.train_plan, &session.program.train, MEASURED, &m));
+    OK(d9_bench_measure_plan(&session, session.train_plan, &session.program.train, MEASURED, &m));
     assert_true(runs > 2 * MEASURED && runs <= MOST_RUNS);
     for (int r = runs - MEASURED; r < runs; r++) assert_true(replayed[r]);
     int64_t sometimes = 0;

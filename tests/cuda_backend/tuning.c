@@ -453,7 +453,7 @@ TEST(loading_code_changes_nothing) {
             d9_config *config = watch_config(precisions[p], "off");
             const d9_session_options options = {.config = config, .seed = 7};
             OK(d9_session_open(&context, &options, &session));
-            if (load) OK(d9_session_load(&session));
+            if (load) OK(d9_session_load_code(&session));
             OK(d9_session_initialize(&session));
             for (int64_t step = 0; step < RUN_STEPS_PER_EPOCH; step++) {
                 if (step == 0) OK(d9_session_begin_epoch(&session, step));

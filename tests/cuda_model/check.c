@@ -21,7 +21,7 @@ void d9_check_fail(d9_check *check, const char *format, ...) {
 }
 
 bool d9_check_skips(d9_kernel_store store, int i) {
-    return (TEST_SHARE > 1 || d9_model_has_race_check()) && (int)store != i % (D9_KERNEL_F16 + 1);
+    return (TEST_SHARE > 1 || d9_model_race_check_is_on()) && (int)store != i % (D9_KERNEL_F16 + 1);
 }
 
 void d9_check_launch(d9_check *check, int error) {

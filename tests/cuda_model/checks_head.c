@@ -130,7 +130,7 @@ static batch open_batch(const d9_kernel_loss *s, d9_kernel_store store) {
     b.labels = d9_ints(s->samples);
     for (int64_t n = 0; n < s->samples; n++)
         b.labels[n] =
-            (int32_t)(d9_loss_several(s->loss) ? n * 715827883 % (INT64_C(1) << s->classes) : n * 7 % s->classes);
+            (int32_t)(d9_loss_multi_label(s->loss) ? n * 715827883 % (INT64_C(1) << s->classes) : n * 7 % s->classes);
     b.gpu_weights = d9_floats(s->classes);
     b.weights = d9_doubles(s->classes);
     for (int64_t k = 0; k < s->classes; k++) b.weights[k] = b.gpu_weights[k] = 0.25f * (float)(1 + k % 7);

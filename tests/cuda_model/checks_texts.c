@@ -86,7 +86,7 @@ static const d9_cuda_recur layers[] = {
 enum { LAYERS = sizeof layers / sizeof *layers };
 
 typedef struct arrays { /* of a layer */
-    d9_cell_size size;
+    d9_cell_counts size;
     int64_t rows, y; /* gates of all units; elements of y */
     float *gx, *u, *bias, *h0, *c0;
 } arrays;

@@ -144,12 +144,13 @@ TEST(kernels_are_not_loaded_during_a_capture) {
     const int stream = 0;
     d9_model_begin_test("capture");
     d9_model_queue_to(list, &stream, true);
-    assert_int_equal(d9_model_load("a library's kernel"), D9_MODEL_CAPTURING);
+    assert_int_equal(d9_model_read_decoded("a library's kernel"), D9_MODEL_CAPTURING);
     assert_words(d9_model_failure(), "a library's kernel captured");
     d9_model_queue_to(list, &stream, false);
-    assert_int_equal(d9_model_load("a library's kernel"), 0);
+    assert_int_equal(d9_model_read_decoded("a library's kernel"), 0);
     d9_model_queue_to(list, &stream, true);
-    assert_ints(d9_model_load("a library's kernel"), 0, d9_model_load("another kernel"), D9_MODEL_CAPTURING);
+    assert_ints(d9_model_read_decoded("a library's kernel"), 0, d9_model_read_decoded("another kernel"),
+                D9_MODEL_CAPTURING);
     d9_model_queue_to(NULL, NULL, false);
     d9_model_list_free(list);
     d9_model_begin_test("capture");

@@ -53,8 +53,8 @@ void d9_model_ignore(const char *site); /* ignores the barrier or fence FILE:LIN
 
 /* Turns the race check (race.h) on or off for later launches; initially off. Kernels must be compiled for it. */
 void d9_model_set_race_check(bool on);
-bool d9_model_has_race_check(void); /* true if the check is on */
-void d9_model_seed(unsigned seed);  /* seed of the order of clusters, warps and lanes; initially 0 */
+bool d9_model_race_check_is_on(void); /* true if the check is on */
+void d9_model_seed(unsigned seed);    /* seed of the order of clusters, warps and lanes; initially 0 */
 
 /* Limits of the simulated device, on which the algorithms of norms and recurrent layers depend: an H100's, unless a
  * test sets others. */

@@ -234,7 +234,7 @@ void on_write(const void *address, size_t bytes, const void *code) {
 } // namespace
 
 void d9_model_set_race_check(bool on) { watches = on && compiled; }
-bool d9_model_has_race_check(void) { return watches; }
+bool d9_model_race_check_is_on(void) { return watches; }
 
 /* ---- functions called by the scheduler ---- */
 

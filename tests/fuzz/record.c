@@ -47,7 +47,7 @@ static void check_report(fuzz_fixture *bench) {
     if (status == D9_OK) {
         status = d9_report_write(&bench->context, report);
         for (int i = 0; i < report->table_count; i++) {
-            json_t *table = d9_figures_json(&bench->context, &report->arena, &report->tables[i]);
+            json_t *table = d9_report_table_json(&bench->context, &report->arena, &report->tables[i]);
             fuzz_require(table != NULL, "a table becomes JSON");
             json_decref(table);
         }

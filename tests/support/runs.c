@@ -236,14 +236,14 @@ d9_config *run_language_config(const char *backend, const char *precision, const
         folder, backend, precision, hidden);
 }
 
-int run_bench_set_up(void **state) {
+int run_fixture_set_up(void **state) {
     static run_fixture b;
     b = (run_fixture){run_config("reference", "f32", ""), run_folder_new()};
     *state = &b;
     return 0;
 }
 
-const run_report *run_bench_whole(const run_fixture *b) {
+const run_report *run_fixture_report(const run_fixture *b) {
     static run_report whole;
     if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     return &whole;

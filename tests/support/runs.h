@@ -68,17 +68,18 @@ enum { RUN_STEPS = 13, RUN_STEPS_PER_EPOCH = 5 };
  * written to `folder`: 24 steps, twelve per epoch, the last of which is shorter. */
 d9_config *run_language_config(const char *backend, const char *precision, const char *folder, int hidden);
 
-/* run_config on the reference backend in f32, and a temporary folder. run_bench_set_up sets *state to a run_fixture. */
+/* run_config on the reference backend in f32, and a temporary folder. run_fixture_set_up sets *state to a run_fixture.
+ */
 typedef struct run_fixture {
     d9_config *config;
     const char *folder;
 } run_fixture;
-int run_bench_set_up(void **state);
+int run_fixture_set_up(void **state);
 #define RUN_OPTIONS(b, ...)                                                                                            \
     (d9_train_options) { .config = (b)->config, .seed = 7, .out = (b)->folder, __VA_ARGS__ }
 /* The uninterrupted run of b->config with the seed of RUN_OPTIONS. It is trained at the first call, and later calls
  * return the same report; therefore all calls in a program must have the same configuration. */
-const run_report *run_bench_whole(const run_fixture *b);
+const run_report *run_fixture_report(const run_fixture *b);
 
 /* Trains twice with one seed, which must give equal runs, and once with another, which must give other parameters. */
 void run_check_seeds(const d9_config *config);

@@ -235,7 +235,7 @@ static void add_states(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
-    const d9_cell_size size = d9_cell_size_of(s->variant);
+    const d9_cell_counts size = d9_cell_size_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
     node->inputs[0] = add_activation(c, "gx", samples(s, rows));
@@ -254,7 +254,7 @@ static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
-    const d9_cell_size size = d9_cell_size_of(s->variant);
+    const d9_cell_counts size = d9_cell_size_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
     node->inputs[0] = add_activation(c, "dy", samples(s, s->c));
@@ -400,7 +400,7 @@ static d9_value_id add_logits(op_case *c, const op_spec *s) {
 }
 /* Adds random labels. If the samples are texts, some tokens have the label -1, which means none. */
 static d9_value_id add_labels(op_case *c, const op_spec *s) {
-    const double largest = d9_loss_several((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
+    const double largest = d9_loss_multi_label((int)s->loss) ? ldexp(1, (int)s->o) - 1 : (double)(s->o - 1);
     const d9_value_id labels = op_input(c, "labels", D9_BUFFER_SCRATCH, D9_I32, vector(rows_of(s)), 0, largest);
     for (int64_t i = 2; s->t && i < rows_of(s); i += 5) c->content[labels][i] = -1;
     return labels;

@@ -56,7 +56,7 @@ static void make_logits_and_labels(fixture *f, const d9_kernel_loss *s) {
     for (int64_t i = 0; i < s->samples * count; i++) f->logits[i] = sizes[i / count % 3] * random_number(i);
     for (int64_t n = 0; n < s->samples; n++)
         f->labels[n] = n == 3 ? -1 : (int32_t)(n == 1 ? 4 : n == 2 ? count - 1 : n * 7 % count);
-    for (int64_t n = 0; d9_loss_several(s->loss) && n < s->samples; n++)
+    for (int64_t n = 0; d9_loss_multi_label(s->loss) && n < s->samples; n++)
         f->labels[n] = n == 3 ? -1 : n == 1 ? 0 : (int32_t)((INT64_C(1) << count) - 1 - n);
     for (int64_t n = 1; n < 3 && n < s->samples; n++) f->logits[n * count + 4] = f->logits[(n + 1) * count - 1] = 100;
 }
@@ -74,7 +74,7 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
             largest = (double)z[k] > largest ? (double)z[k] : largest;
             best = z[k] > z[best] ? k : best;
         }
-        f->correct[n] = !d9_loss_several(s->loss) && best == label;
+        f->correct[n] = !d9_loss_multi_label(s->loss) && best == label;
         f->want_loss[n] = 0;
         memset(f->want + n * s->classes, 0, (size_t)s->classes * sizeof(double));
         if (label < 0) continue;

@@ -49,7 +49,7 @@ typedef struct layer { /* sizes and types of a case */
     int64_t units, samples, time;
     bool has_state;
     d9_kernel_store store;
-    d9_cell_size size;
+    d9_cell_counts size;
 } layer;
 
 static void check(const array *a, const layer *l, const char *what) {

@@ -306,7 +306,7 @@ TEST_WITH(const char *folder, sheets_become_records_and_wrong_checksums_are_reje
     const char *package = run_path(folder, "package"), *decoded = run_path(folder, "decoded");
     make_package(folder);
     run_make_directory(folder, "decoded");
-    OK(d9_sheets_convert(&context, package, decoded));
+    OK(d9_cifar10_convert_png_sheets(&context, package, decoded));
     check_records(decoded, "data_batch_4.bin", 30000);
     check_records(decoded, "test_batch.bin", 0);
     plant(folder, "curl", "exit 28");
@@ -314,11 +314,12 @@ TEST_WITH(const char *folder, sheets_become_records_and_wrong_checksums_are_reje
     fetch_fails(D9_DATA, "data_batch_1.bin aadd24acce27caa71bf4b10992e9e7b2d74c2540");
     d9_context_clear(&context);
     write_labels(folder, "package/train_lables.json", 50000, 10003);
-    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "train_lables.json 10003 0 9");
+    assert_rejection(d9_cifar10_convert_png_sheets(&context, package, decoded), D9_DATA, "train_lables.json 10003 0 9");
     write_labels(folder, "package/train_lables.json", 49999, -1);
-    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "50000");
+    assert_rejection(d9_cifar10_convert_png_sheets(&context, package, decoded), D9_DATA, "50000");
     OK(d9_png_write(&context, run_path(package, "data_batch_1.png"), (const uint8_t[]){1, 2, 3}, 1, 1));
-    assert_rejection(d9_sheets_convert(&context, package, decoded), D9_DATA, "data_batch_1.png 1 1024 10000");
+    assert_rejection(d9_cifar10_convert_png_sheets(&context, package, decoded), D9_DATA,
+                     "data_batch_1.png 1 1024 10000");
 }
 
 TEST_WITH(const char *folder, check_reports_the_state_of_each_file, set_up, tear_down) {

@@ -4,7 +4,7 @@
 #include "exchange/description.h"
 
 /* A model file contains the run's configuration, and image size, class names and normalisation of the data set. */
-TEST_WITH(run_fixture *b, a_model_file_describes_its_run, run_bench_set_up) {
+TEST_WITH(run_fixture *b, a_model_file_describes_its_run, run_fixture_set_up) {
     char hash[65], carried_hash[65];
     d9_description *description;
     d9_config *carried;
@@ -66,7 +66,7 @@ static void check_description(run_fixture *b, int row, d9_metadata replaced, con
     check_rows(b, good, ROWS, row, replaced, words);
 }
 
-TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_bench_set_up) {
+TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_fixture_set_up) {
     static const wrong_value wrong[] = {
         {0, "base: /dev/zero", "dawn9.config base"},
         {0, "{seed: 1, \"base\": x.yaml}", "dawn9.config base"},
@@ -94,7 +94,7 @@ TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_bench_set_up) {
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
-TEST_WITH(run_fixture *b, text_models_need_words_and_a_length, run_bench_set_up) {
+TEST_WITH(run_fixture *b, text_models_need_words_and_a_length, run_fixture_set_up) {
     static const wrong_value wrong[] = {
         {2, "{}", "dawn9.words"},
         {2, "[\"a\", \"b\", \"c\", \"d\"]", "dawn9.words"},

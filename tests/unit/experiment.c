@@ -62,7 +62,8 @@ TEST(arms_are_crossed_with_the_grid, setup) {
                         "  a: {without: [ema], baseline: b}\n"
                         "  b: {label: The other, with: [\"ema:every=2\"], set: {train: {batch_size: 16}}}\n"
                         "grid: {train.epochs: [1, 2], model.channels: [[4, 4, 8, 8], [8, 8, 8, 8]]}\n");
-    assert_ints(experiment->arm_count, 8, d9_experiment_runs(experiment), 16, d9_experiment_seed(experiment, 7), 7);
+    assert_ints(experiment->arm_count, 8, d9_experiment_run_count(experiment), 16, d9_experiment_seed(experiment, 7),
+                7);
     assert_int_equal(d9_experiment_seed(experiment, 8), 3);
     const d9_arm *a = find_arm(experiment, "a,train.epochs=2,model.channels=8-8-8-8"),
                  *b = find_arm(experiment, "b,train.epochs=1,model.channels=4-4-8-8");

@@ -144,7 +144,7 @@ TEST(cells_agree_across_precisions) {
         for (uint32_t draw = 0; draw < 600; draw++) {
             float narrow[CELL_INPUTS], saved[D9_CELL_SAVED], dgx[D9_CELL_GATES], da[D9_CELL_GATES], dc = 0.25f;
             double in[CELL_INPUTS], dx[D9_CELL_GATES], own[D9_CELL_GATES], memory = 0.25;
-            const d9_cell_size size = d9_cell_size_of(cell);
+            const d9_cell_counts size = d9_cell_size_of(cell);
             draw_cell(draw, reaches[draw % 3], in);
             in[CELL_INPUTS - 2] /= fmax(1, reaches[draw % 3]); /* cells that read h keep it within -1 and 1 */
             for (int i = 0; i < CELL_INPUTS; i++) in[i] = (double)(narrow[i] = (float)in[i]);
@@ -175,7 +175,7 @@ TEST(cells_agree_across_precisions) {
  * ELMAN_RELU. */
 TEST(cells_pass_on_nan_and_stay_bounded) {
     for (int cell = 0; cell < D9_CELL_COUNT; cell++) {
-        const d9_cell_size size = d9_cell_size_of(cell);
+        const d9_cell_counts size = d9_cell_size_of(cell);
         for (int i = 0; i < CELL_INPUTS; i++) {
             const bool reads = i < 2 * D9_CELL_GATES  ? i % D9_CELL_GATES < size.gates
                                : i == CELL_INPUTS - 1 ? size.memory == 1

@@ -98,7 +98,7 @@ TEST_WITH(fixture *f, columns_of_files_are_reordered, set_up) {
     OK(d9_graph_linear(&context, &f->graph, "five", y, 5, &y));
     const d9_value *weight = &f->graph.values[d9_graph_find_value(&f->graph, "five.weight")];
     for (int k = 0; k < 60; k++) outside[k] = k;
-    d9_exchange_write(&f->graph, weight, outside, inside);
+    d9_exchange_put_state(&f->graph, weight, outside, inside);
     for (int o = 0; o < 5; o++)
         for (int pixel = 0; pixel < 4; pixel++)
             for (int c = 0; c < 3; c++) assert_true(inside[o * 12 + pixel * 3 + c] == o * 12 + c * 4 + pixel);

@@ -98,12 +98,12 @@ TEST(measures_tell_better_and_reached_scores) {
         assert_false(d9_measure_better(measure, NAN, 1) || d9_measure_better(measure, 1, NAN));
         assert_false(d9_measure_reaches(measure, NAN, 1));
         assert_ptr_equal(d9_measure_find(measure->name), measure);
-        assert_ptr_equal(d9_measure_in(measure->name_tta), measure);
+        assert_ptr_equal(d9_measure_find_in_key(measure->name_tta), measure);
         assert_int_equal(d9_measure_index(measure), i);
     }
     assert_ptr_equal(d9_measure_find(NULL), accuracy);
     assert_null(d9_measure_find("accuracy_tta"));
-    assert_null(d9_measure_in("train_loss"));
+    assert_null(d9_measure_find_in_key("train_loss"));
 }
 
 static void check_words(const char *measure, const char *pattern, const char *want) {

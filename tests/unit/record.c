@@ -398,8 +398,8 @@ TEST_WITH(bench *bench, a_title_that_is_not_utf8_is_recorded, open_bench) {
     bench->config->title = "na\xefve";
     open_record(bench, &record, false, 0);
     OK(d9_record_result(&record, &bench->result));
-    bool finished = false; /* d9_record_finished loads config.yaml */
-    OK(d9_record_finished(&context, bench->folder, bench->config, &finished));
+    bool finished = false; /* d9_record_find_finished loads config.yaml */
+    OK(d9_record_find_finished(&context, bench->folder, bench->config, &finished));
     assert_true(finished);
     bench->config->title = title;
 }

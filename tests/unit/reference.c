@@ -80,7 +80,7 @@ typedef struct place {
     int64_t n, h, w, c;
 } place;
 
-static place place_of(const int64_t *shape, int64_t i) {
+static place index_in_batch(const int64_t *shape, int64_t i) {
     return (place){i / shape[3] / shape[2] / shape[1], i / shape[3] / shape[2] % shape[1], i / shape[3] % shape[2],
                    i % shape[3]};
 }
@@ -95,7 +95,7 @@ static double pixel(const op_case *c, int64_t n, int64_t h, int64_t w, int64_t k
 static double conv_by_hand(const op_case *c, int64_t i) {
     const d9_conv_attributes *conv = &c->graph->nodes[0].as.conv;
     const int64_t inputs = dims(c, 0)[3];
-    const place y = place_of(out_dims(c), i);
+    const place y = index_in_batch(out_dims(c), i);
     double sum = 0;
     for (int64_t k = 0; k < conv->kernel * conv->kernel * inputs; k++) {
         const int64_t kh = k / inputs / conv->kernel, kw = k / inputs % conv->kernel;
@@ -139,7 +139,7 @@ static double norm_eval_by_hand(const op_case *c, int64_t i) {
 
 static double pooled(const op_case *c, int64_t i, bool mean) {
     const d9_pool_attributes *pool = &c->graph->nodes[0].as.pool;
-    const place y = place_of(out_dims(c), i);
+    const place y = index_in_batch(out_dims(c), i);
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < pool->kernel * pool->kernel; k++) {
         const double x = pixel(c, y.n, y.h * pool->stride - pool->pad + k / pool->kernel,
@@ -247,7 +247,7 @@ static double draw_by_hand(const op_case *c, int64_t i) {
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_batch_attributes *augment = &c->graph->nodes[0].as.batch;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
-    const place at_y = place_of(y, i);
+    const place at_y = index_in_batch(y, i);
     int64_t row = at_y.h, column = at_y.w;
     const double *draws = content(c, 2) + at_y.n * D9_DRAW_SLOTS;
     const double square = (double)augment->rule.settings[D9_AUGMENT_CUTOUT][0];

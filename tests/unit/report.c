@@ -44,15 +44,15 @@ static const d9_column columns[] = {
     {"nothing", "Nothing", NULL, 2, false},
 };
 
-static void make_figures(d9_arena *arena, d9_figures *table) {
-    OK(d9_figures_make(&context, arena, "sample", columns, 4, 3, table));
-    d9_figures_set_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
-    d9_figures_set_number(table, 0, 1, 0.00001);
-    d9_figures_set_number(table, 0, 2, -0.314159265358979);
-    d9_figures_set_text(table, 1, 0, "line\nend");
-    d9_figures_set_number(table, 1, 1, 0);
-    d9_figures_set_number(table, 1, 2, -0.001);
-    d9_figures_set_number(table, 2, 2, 12);
+static void make_figures(d9_arena *arena, d9_report_table *table) {
+    OK(d9_report_table_make(&context, arena, "sample", columns, 4, 3, table));
+    d9_report_table_set_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
+    d9_report_table_set_number(table, 0, 1, 0.00001);
+    d9_report_table_set_number(table, 0, 2, -0.314159265358979);
+    d9_report_table_set_text(table, 1, 0, "line\nend");
+    d9_report_table_set_number(table, 1, 1, 0);
+    d9_report_table_set_number(table, 1, 2, -0.001);
+    d9_report_table_set_number(table, 2, 2, 12);
 }
 
 static void assert_holds(const char *text, const char *part) {
@@ -61,16 +61,16 @@ static void assert_holds(const char *text, const char *part) {
 
 REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
     d9_arena arena = {0};
-    d9_figures table;
+    d9_report_table table;
     make_figures(&arena, &table);
     d9_text *text = test_text();
-    d9_figures_tsv(&table, text);
+    d9_report_table_tsv(&table, text);
     assert_string_equal(d9_text_get(text), "name\tp\tdifference\tnothing\n"
                                            "a <b>&'c'\t1e-05\t-0.3141592654\t\n"
                                            "line end\t0\t-0.001\t\n"
                                            "\t\t12\t\n");
     text = test_text();
-    d9_figures_html(&table, text);
+    d9_report_table_html(&table, text);
     const char *html = d9_text_get(text);
     assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
     assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
@@ -81,7 +81,7 @@ REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
     assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
     assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
-    json_t *rows = run_json(d9_figures_json(&context, &arena, &table));
+    json_t *rows = run_json(d9_report_table_json(&context, &arena, &table));
     assert_int_equal(json_array_size(rows), 3);
     assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
     NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
@@ -95,13 +95,13 @@ REPORT_TEST(test_a_column_without_heading_joins_the_previous_one) {
                                        {"runs", "Runs", NULL, 0, false},
                                        {"asked", NULL, " of ", 0, false}};
     d9_arena arena = {0};
-    d9_figures table;
+    d9_report_table table;
     d9_text *html = test_text(), *tsv = test_text();
-    OK(d9_figures_make(&context, &arena, "sample", joined, 4, 2, &table));
+    OK(d9_report_table_make(&context, &arena, "sample", joined, 4, 2, &table));
     D9_FIGURES_ROW(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
     D9_FIGURES_ROW(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
-    d9_figures_html(&table, html);
-    d9_figures_tsv(&table, tsv);
+    d9_report_table_html(&table, html);
+    d9_report_table_tsv(&table, tsv);
     assert_holds(d9_text_get(html), ">" MINUS "1.5 to 2.0</td>");
     assert_holds(d9_text_get(html), ">3 of 4</td>");
     assert_holds(d9_text_get(html), ">1.0</td>");
@@ -264,7 +264,7 @@ static void write_predictions(const char *arm, const int32_t *top1, const int32_
     OK(d9_safetensors_write(&context, run_path(folder, at), tensors, 3, NULL, 0));
 }
 
-static const d9_figures *find_table(const char *name) {
+static const d9_report_table *find_table(const char *name) {
     for (int t = 0; t < report->table_count; t++)
         if (strcmp(report->tables[t].name, name) == 0) return &report->tables[t];
     fail_msg("there is no table %s", name);
@@ -280,8 +280,8 @@ REPORT_TEST(test_a_confusion_matrix_counts_predictions) {
     const d9_report_predictions *predictions = &report->predictions;
     assert_ints(predictions->classes, 2, predictions->counts[1][0], 1, predictions->counts[0][1], 0);
     assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
-    const d9_figures *classes = find_table("classes");
-    const d9_figures_cell *rows = classes->cells; /* the least accurate class first */
+    const d9_report_table *classes = find_table("classes");
+    const d9_report_table_cell *rows = classes->cells; /* the least accurate class first */
     assert_string_equal(classes->columns[3].key, "precision");
     NEAR(rows[3].number, 100);
     NEAR(rows[classes->column_count + 3].number, 50);
@@ -318,13 +318,13 @@ static const char *field_of(const char *tsv, const char *name, int row) {
 
 /* Checks a column, with its rows separated by spaces and "-" for an empty text or a missing number. */
 static void assert_column(const char *table_name, const char *key, const char *wanted) {
-    const d9_figures *table = find_table(table_name);
+    const d9_report_table *table = find_table(table_name);
     char got[1024] = "";
     int column = 0;
     while (column < table->column_count && strcmp(table->columns[column].key, key) != 0) column++;
     assert_true(column < table->column_count);
     for (int row = 0; row < table->row_count; row++) {
-        const d9_figures_cell *cell = &table->cells[row * table->column_count + column];
+        const d9_report_table_cell *cell = &table->cells[row * table->column_count + column];
         char text[64] = "-";
         if (cell->text && *cell->text) snprintf(text, sizeof text, "%s", cell->text);
         if (!cell->text && !isnan(cell->number)) snprintf(text, sizeof text, "%.10g", cell->number);

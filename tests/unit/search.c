@@ -140,7 +140,7 @@ TEST(a_rejected_trial_has_failed) {
         OK(d9_run_read_state(&context, experiment, run_path(experiment_folder, "out"), t, &state));
         assert_int_equal(arm->rejected != NULL, strtod(value_of(arm, "train.momentum"), NULL) > 0.999999);
         assert_int_equal(state.kind, arm->rejected ? D9_RUN_FAILED : D9_RUN_WAITING);
-        assert_int_equal(d9_experiment_trains(experiment, t), !arm->rejected);
+        assert_int_equal(d9_experiment_run_is_trained(experiment, t), !arm->rejected);
         if (!arm->rejected) continue;
         assert_words(state.message, "x.yaml:4:28 search.ranges.train.momentum");
         assert_null(strstr(state.message, experiment_folder)); /* records contain no absolute paths */

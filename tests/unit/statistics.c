@@ -49,7 +49,7 @@ static d9_design design_of(const row *row) { return row->in[0] == 0 ? D9_DESIGN_
 CALL(beta, ADD(d9_incomplete_beta(in[0], in[1], in[2])))
 CALL(beta_inverse, ADD(d9_incomplete_beta_inverse(in[0], in[1], in[2])))
 CALL(two_sided, ADD(d9_student_two_sided(in[0], in[1])))
-CALL(quantile, ADD(d9_student_quantile(in[0], in[1])))
+CALL(quantile, ADD(d9_student_two_sided_quantile(in[0], in[1])))
 CALL(shifted_above, ADD(d9_noncentral_t_above(in[0], in[1], in[2])))
 CALL(describe, d9_sample sample; const list a = next_list(row); d9_sample_describe(a.values, a.count, &sample);
      assert_int_equal(sample.count, a.count); ADD(sample.mean, sample.deviation, sample.minimum, sample.maximum))

@@ -6,7 +6,7 @@
 #include "tests/support/test.h"
 #include "train/evaluation.h"
 
-#define RUN_TEST(name) TEST_WITH(run_fixture *b, name, run_bench_set_up)
+#define RUN_TEST(name) TEST_WITH(run_fixture *b, name, run_fixture_set_up)
 
 /* Repeats a seed in every precision, and resumes in f64 and bf16; test_a_run_resumes_from_every_step resumes in f32. */
 TEST(seeds_repeat_in_every_precision) {
@@ -36,7 +36,7 @@ RUN_TEST(test_a_run_resumes_three_times) {
         if (stops[i])
             assert_words(part.message, words);
         else
-            run_assert_equal(&part, run_bench_whole(b), "stopped three times");
+            run_assert_equal(&part, run_fixture_report(b), "stopped three times");
     }
     assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
 }
@@ -87,7 +87,7 @@ RUN_TEST(test_finished_runs_and_checkpoints_need_overwrite) {
         }
         if (report.status != D9_OK) continue;
         assert_int_equal(report.resumed, rows[r].resumed);
-        run_assert_equal(&report, run_bench_whole(b), "resumed or overwritten");
+        run_assert_equal(&report, run_fixture_report(b), "resumed or overwritten");
         assert_true(run_has(b->folder, "checkpoint.safetensors") && run_has(b->folder, "model.safetensors"));
     }
 }
@@ -154,7 +154,7 @@ RUN_TEST(test_checkpoints_are_written_by_time_and_by_epoch) {
         const run_report report = run_train_ok(&options);
         assert_ints(w.epochs, 3, w.with_checkpoint, rows[r].with_checkpoint, w.most_unsaved, rows[r].most_unsaved,
                     w.unsaved, 0);
-        run_assert_equal(&report, run_bench_whole(b), "checkpoints change nothing");
+        run_assert_equal(&report, run_fixture_report(b), "checkpoints change nothing");
         assert_false(run_has(b->folder, "checkpoint.safetensors"));
     }
 }
@@ -188,7 +188,8 @@ RUN_TEST(test_checkpoints_are_timed) {
 /* Evaluating less often changes only the scores in the rows of epochs. */
 RUN_TEST(test_evaluations_change_only_the_scores_of_epochs) {
     const d9_config *config = run_config("reference", "f32", "eval: {every: 0}\n");
-    const run_report *often = run_bench_whole(b), once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
+    const run_report *often = run_fixture_report(b),
+                     once = run_train_ok(&(d9_train_options){.config = config, .seed = 7});
     assert_string_equal(often->params_sha256, once.params_sha256);
     assert_int_equal(once.epoch_count, 3);
     assert_true(isnan(once.epoch_score[0]) && isnan(once.epoch_score[1]) &&
@@ -235,7 +236,7 @@ RUN_TEST(test_an_evaluation_omitted_by_an_interrupt_is_repeated) {
         w = (watched){0};
         options.resume = true, options.overwrite = false;
         const run_report rest = run_train_ok(&options);
-        run_assert_equal(&rest, run_bench_whole(b), "an evaluation was left");
+        run_assert_equal(&rest, run_fixture_report(b), "an evaluation was left");
         assert_ints(w.epochs, 3 - i, rest.final_evaluations, 1); /* the omitted evaluation is not recorded */
         assert_ints(lines_in(b, "events.jsonl"), 3, lines_in(b, "epochs.tsv"), 4);
     }
@@ -252,7 +253,7 @@ RUN_TEST(test_a_run_interrupted_before_the_first_step_resumes) {
     assert_words(run_train(&(d9_train_options){.config = b->config, .seed = 7}, NULL).message, "1 13");
     signal_number = 0;
     const run_report rest = run_train_ok(&options);
-    run_assert_equal(&rest, run_bench_whole(b), "interrupted before the first step");
+    run_assert_equal(&rest, run_fixture_report(b), "interrupted before the first step");
 }
 
 typedef struct step_log {

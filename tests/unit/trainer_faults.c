@@ -95,7 +95,7 @@ static d9_system system_on(disk *d) {
 
 /* The smallest images, because each test trains many times. The last checkpoint is kept. */
 static int set_up(void **state) {
-    run_bench_set_up(state);
+    run_fixture_set_up(state);
     d9_config *config = ((run_fixture *)*state)->config;
     config->data.image_size = 8, config->keep = D9_KEEP_ALL;
     return 0;
@@ -116,7 +116,7 @@ static run_report train_on(disk *d, d9_train_options options) {
 /* On a working disk, the failed run resumes and ends as without the failure. Empties the folder. */
 static void assert_recovers(run_fixture *b, const char *what) {
     const run_report rest = run_train_ok(&RUN_OPTIONS(b, .resume = true));
-    run_assert_equal(&rest, run_bench_whole(b), what);
+    run_assert_equal(&rest, run_fixture_report(b), what);
     clear_folder(b);
 }
 
@@ -188,7 +188,7 @@ FAULT_TEST(test_a_disk_may_be_full_for_one_file) {
         if (rows[r].ends) {
             OK(report.status);
             assert_true(d.hits > 0);
-            run_assert_equal(&report, run_bench_whole(b), rows[r].what);
+            run_assert_equal(&report, run_fixture_report(b), rows[r].what);
             run_check_files(b->folder, rows[r].what);
         } else {
             check_failed(b, &report, &d, rows[r].what);
@@ -213,7 +213,7 @@ FAULT_TEST(test_a_disk_that_is_full_for_tensorboard_ends_no_run) {
         &d, RUN_OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs, .observer = {.user = &d, .epoch = fill_disk}));
     if (report.status != D9_OK) fail_msg("%s", report.message);
     assert_ints(d.fault, FAULT_WRITE, d.hits, 2, run_folder_count(logs, ""), 1);
-    run_assert_equal(&report, run_bench_whole(b), "full for TensorBoard");
+    run_assert_equal(&report, run_fixture_report(b), "full for TensorBoard");
     run_check_files(b->folder, "full for TensorBoard");
     assert_true(run_has(b->folder, "result.json") && run_has(b->folder, "checkpoint.safetensors"));
 }
@@ -278,14 +278,14 @@ static void check_failing_call(run_fixture *b, each_call kind, int64_t k) {
     assert_true(p.met);
     run_check_files(b->folder, what);
     if (report.status == D9_OK)
-        return run_assert_equal(&report, run_bench_whole(b), what); /* the call did not matter */
+        return run_assert_equal(&report, run_fixture_report(b), what); /* the call did not matter */
     if ((report.status != D9_OUTPUT && report.status != D9_DATA && report.status != D9_USAGE &&
          report.status != D9_DEVICE) ||
         !report.message[0])
         fail_msg("%s: status %d, \"%s\"", what, (int)report.status, report.message);
     const run_report again = train_planted(b, &none, true);
     if (again.status != D9_OK) fail_msg("%s, then resumed: %s", what, again.message);
-    run_assert_equal(&again, run_bench_whole(b), what);
+    run_assert_equal(&again, run_fixture_report(b), what);
 }
 
 enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */

@@ -32,7 +32,7 @@ d9_status d9_conv_library_find(d9_context *context, const d9_conv_library **libr
     const d9_conv_library *(*get)(void) = NULL;
     void *symbol;
     *library = NULL;
-    if (d9_installed_open(context, &d9_conv_library_file, &symbol) != D9_OK) return explain_failure(context);
+    if (d9_installed_load_module(context, &d9_conv_library_file, &symbol) != D9_OK) return explain_failure(context);
     memcpy(&get, &symbol, sizeof symbol); /* ISO C has no cast from an object pointer to a function pointer */
     *library = get();
     return D9_OK;

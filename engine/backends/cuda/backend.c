@@ -113,7 +113,7 @@ static d9_status synchronize(d9_context *context, void *backend) {
     return cuda->driver->sync(context, cuda->state);
 }
 
-const d9_host_memory d9_cuda_memory = {allocate, release, write, read, synchronize};
+const d9_device_memory d9_cuda_memory = {allocate, release, write, read, synchronize};
 
 static d9_status resize_scratch(d9_context *context, d9_cuda *cuda, int64_t bytes) {
     d9_status status;
@@ -328,7 +328,7 @@ static d9_status check_input(d9_context *context, d9_cuda *cuda, const d9_graph 
  * combinations. */
 static int64_t label_limit(const d9_graph *graph) {
     for (d9_node_id n = 0; n < graph->node_count; n++)
-        if (graph->nodes[n].op == D9_OP_LOSS && d9_loss_several((int)graph->nodes[n].as.loss.loss))
+        if (graph->nodes[n].op == D9_OP_LOSS && d9_loss_multi_label((int)graph->nodes[n].as.loss.loss))
             return (int64_t)1 << graph->classes;
     return graph->classes;
 }

@@ -128,7 +128,7 @@ void d9_cuda_close(d9_context *context, void *backend);
 void d9_cuda_describe(const void *backend, d9_device_info *info);
 d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precision *precision,
                              d9_peak_rates *peak_rates);
-extern const d9_host_memory d9_cuda_memory;
+extern const d9_device_memory d9_cuda_memory;
 extern const d9_rule *const d9_cuda_rule_tables[];
 extern const d9_rule d9_cuda_moments_rules[]; /* moments.c */
 /* Allocates the buffers and the other data of the program; if it is too large, fails as d9_cuda_check_memory does. */

@@ -26,7 +26,7 @@ typedef struct d9_cuda_calls {
     d9_cuda_stream (*stream)(const void *driver);
     const char *(*error)(int code); /* text of an error code returned by a launcher */
 
-    /* The functions of d9_host_memory. `allocate` zeroes; `write` and `read` are ordered with the stream's work. */
+    /* The functions of d9_device_memory. `allocate` zeroes; `write` and `read` are ordered with the stream's work. */
     d9_status (*allocate)(d9_context *context, void *driver, int64_t bytes, const char *purpose, void **pointer);
     void (*release)(d9_context *context, void *driver, void *pointer);
     d9_status (*write)(d9_context *context, void *driver, void *to, const void *bytes, int64_t size);

@@ -135,7 +135,7 @@ D9_CUDA_RUN(recur_backward) {
                                                 d9_cuda_input(site, node->inputs[3]), cuda->scratch,
                                                 d9_cuda_output(site, node->outputs[0]), site->data ? NULL : du,
                                                 d9_site_data(site, node->outputs[2]))));
-    d9_cuda_recur_factors(&shape, cuda->scratch, &da, &before);
+    d9_cuda_recur_product_operands(&shape, cuda->scratch, &da, &before);
     const d9_cuda_matrices matrices = {da, before, NULL, du, NULL};
     if (site->data && du)
         D9_TRY(cuda->multiplier->run(context, cuda->multiplier_state, site->data, &matrices,

@@ -45,7 +45,7 @@ done:
 }
 
 static void release_buffer(d9_context *context, d9_device *device, int buffer) {
-    const d9_host_memory *memory = device->kind->memory;
+    const d9_device_memory *memory = device->kind->memory;
     if (memory && device->buffers[buffer]) memory->release(context, device->backend, device->buffers[buffer]);
     if (!memory) d9_parallel_release(context, device->options.parallel, device->buffers[buffer]);
 }
@@ -105,7 +105,7 @@ static d9_status check_range(d9_context *context, const d9_device *device, d9_bu
 
 d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size) {
-    const d9_host_memory *memory = device->kind->memory;
+    const d9_device_memory *memory = device->kind->memory;
     d9_status status = check_range(context, device, buffer, offset, size);
     if (status != D9_OK || size == 0) return status;
     if (memory) return memory->write(context, device->backend, device->buffers[buffer] + offset, bytes, size);
@@ -115,7 +115,7 @@ d9_status d9_host_write(d9_context *context, d9_device *device, d9_buffer buffer
 
 d9_status d9_host_read(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, void *bytes,
                        int64_t size) {
-    const d9_host_memory *memory = device->kind->memory;
+    const d9_device_memory *memory = device->kind->memory;
     d9_status status = check_range(context, device, buffer, offset, size);
     if (status != D9_OK || size == 0) return status;
     if (memory) return memory->read(context, device->backend, device->buffers[buffer] + offset, bytes, size);

@@ -78,13 +78,13 @@ bool d9_site_must_write(const d9_site *site, d9_value_id value);
 /* Device memory that the host cannot access. d9_site.buffers then has device pointers, which rules pass to kernels but
  * never dereference. `allocate` zeroes. `write` may return before the copy has finished, but `bytes` may be reused at
  * once; `read` waits for all submitted work. */
-typedef struct d9_host_memory {
+typedef struct d9_device_memory {
     d9_status (*allocate)(d9_context *context, void *backend, int64_t bytes, const char *purpose, void **pointer);
     void (*release)(d9_context *context, void *backend, void *pointer); /* NULL is ignored */
     d9_status (*write)(d9_context *context, void *backend, void *to, const void *bytes, int64_t size);
     d9_status (*read)(d9_context *context, void *backend, const void *from, void *bytes, int64_t size);
     d9_status (*sync)(d9_context *context, void *backend); /* waits for submitted work and returns its errors */
-} d9_host_memory;
+} d9_device_memory;
 
 typedef struct d9_device_kind {  /* a backend's rules, and functions that the common part calls */
     const d9_rule *const *rules; /* tables of rules; the list ends with NULL, each table with a row without a name */
@@ -95,7 +95,7 @@ typedef struct d9_device_kind {  /* a backend's rules, and functions that the co
     /* NULL: all rates are 0, unknown */
     d9_status (*peak_rates)(d9_context *context, void *backend, const d9_precision *precision,
                             d9_peak_rates *peak_rates);
-    const d9_host_memory *memory; /* NULL: host memory */
+    const d9_device_memory *memory; /* NULL: host memory */
 } d9_device_kind;
 
 /* Entries of d9_backend implemented here; a backend's own `open` calls d9_host_open. */

@@ -134,7 +134,7 @@ static int64_t first_maximum(const double *row, int64_t count) {
 d9_status d9_reference_METRICS(const d9_reference_op *op) {
     const d9_shape *shape = &d9_reference_in(op, 1)->shape; /* (N, classes) */
     const int32_t *labels = d9_site_data(op->site, op->node->inputs[2]);
-    const bool several = d9_loss_several((int)op->node->as.loss.loss) != 0;
+    const bool several = d9_loss_multi_label((int)op->node->as.loss.loss) != 0;
     double *metrics = op->out[0];
     const double *loss = op->in[0], *logits = op->in[1];
     for (int64_t n = 0; n < d9_shape_rows(shape); n++) {

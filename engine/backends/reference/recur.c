@@ -40,7 +40,7 @@ done:
 /* ---- recurrent layers ---- */
 
 typedef struct layer {
-    d9_cell_size size;
+    d9_cell_counts size;
     int64_t time, samples, units;
 } layer;
 

@@ -9,7 +9,7 @@ enum { GX, U, B_HH, H0, C0 }; /* inputs */
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *gx = d9_input_shape(graph, node, GX), *u = d9_input_shape(graph, node, U);
-    const d9_cell_size size = d9_cell_size_of((int)node->as.recur.cell);
+    const d9_cell_counts size = d9_cell_size_of((int)node->as.recur.cell);
     const int64_t time = gx->d[0], samples = gx->d[1], units = u->d[1];
     if (gx->rank != 3 || gx->d[2] != size.gates * units || u->d[0] != gx->d[2])
         return d9_fail(context, D9_USAGE, "%s: %lld gates do not fit a state of %lld units", node->role,

@@ -21,7 +21,7 @@ typedef struct world {
     int64_t piece_bytes; /* size of `pieces`, all together */
     /* (2 * ranks): size and offset of each process's piece, in elements; first in the array, then in `pieces` */
     int *counts, *places;
-    d9_shared *shared; /* memory from d9_parallel_allocate, if all processes are on one host */
+    d9_shared_area *shared; /* memory from d9_parallel_allocate, if all processes are on one host */
 } world;
 
 static d9_status check_mpi(d9_context *context, const d9_parallel *parallel, int result, const char *work) {

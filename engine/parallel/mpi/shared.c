@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct d9_shared {
-    d9_shared *next;
+struct d9_shared_area {
+    d9_shared_area *next;
     uint8_t *own;
     int64_t bytes;
     int file;               /* descriptor of the memfd; -1: ordinary memory, or closed after all tried to map it */
@@ -32,18 +32,19 @@ static uint8_t *map_file(int file, int64_t bytes) {
     return memory;
 }
 
-static void close_file(d9_shared *area) {
+static void close_file(d9_shared_area *area) {
     if (area->file >= 0) close(area->file);
     area->file = -1;
 }
 
-d9_status d9_shared_allocate(d9_context *context, d9_shared **list, int64_t bytes, const char *purpose, void **memory) {
+d9_status d9_shared_allocate(d9_context *context, d9_shared_area **list, int64_t bytes, const char *purpose,
+                             void **memory) {
     d9_status status;
-    d9_shared *area;
+    d9_shared_area *area;
     void *ordinary = NULL;
     *memory = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, purpose, &area));
-    *area = (d9_shared){.next = *list, .bytes = bytes, .file = memfd_create("dawn9", MFD_CLOEXEC)};
+    *area = (d9_shared_area){.next = *list, .bytes = bytes, .file = memfd_create("dawn9", MFD_CLOEXEC)};
     if (area->file >= 0 && ftruncate(area->file, bytes) == 0) area->own = map_file(area->file, bytes);
     area->mapped = area->own != NULL;
     if (!area->mapped) {
@@ -62,7 +63,7 @@ done:
 }
 
 /* Unmaps the areas of the other processes. */
-static void unmap_others(d9_context *context, d9_shared *area) {
+static void unmap_others(d9_context *context, d9_shared_area *area) {
     for (int r = 0; area->base && r < area->ranks; r++)
         if (area->base[r] && area->base[r] != area->own) munmap(area->base[r], (size_t)area->bytes);
     d9_release(context, area->base);
@@ -70,9 +71,9 @@ static void unmap_others(d9_context *context, d9_shared *area) {
     area->base = area->part = NULL;
 }
 
-bool d9_shared_release(d9_context *context, d9_shared **list, void *memory) {
+bool d9_shared_release(d9_context *context, d9_shared_area **list, void *memory) {
     while (*list && (*list)->own != memory) list = &(*list)->next;
-    d9_shared *area = *list;
+    d9_shared_area *area = *list;
     if (!area) return false;
     *list = area->next;
     unmap_others(context, area);
@@ -101,7 +102,7 @@ static uint8_t *map_other(const file_identity *other) {
 }
 
 /* Maps the areas of all processes in each process; if any process fails to, unmaps them in every process. */
-static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared *area) {
+static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared_area *area) {
     d9_status status;
     file_identity own = {.file = -1}, *all = NULL;
     struct stat state;
@@ -128,8 +129,8 @@ done:
     return status;
 }
 
-d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared *list, const void *values, int64_t bytes,
-                         uint8_t *const **parts) {
+d9_status d9_shared_find(d9_context *context, d9_parallel *parallel, d9_shared_area *list, const void *values,
+                         int64_t bytes, uint8_t *const **parts) {
     d9_status status = D9_OK;
     const uint8_t *at = values;
     *parts = NULL;

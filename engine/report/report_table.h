@@ -1,8 +1,8 @@
 /* A table that is computed once and written in three formats: TSV file, HTML of the page, JSON of `dawn9 report
  * --json`.
  *
- *   d9_figures_make(context, arena, "arms", columns, column_count, row_count, &table)
- *   d9_figures_set_text(&table, row, column, "celu"); d9_figures_set_number(&table, row, column, 94.12)
+ *   d9_report_table_make(context, arena, "arms", columns, column_count, row_count, &table)
+ *   d9_report_table_set_text(&table, row, column, "celu"); d9_report_table_set_number(&table, row, column, 94.12)
  *
  * Texts and columns are not copied; they must live as long as the table. TSV writes numbers with 10 significant
  * digits, the page with the column's decimals. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
@@ -24,40 +24,41 @@ typedef struct d9_column {
     bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;
 
-typedef struct d9_figures_cell {
+typedef struct d9_report_table_cell {
     const char *text; /* NULL: the cell shows `number` */
     const char *link; /* relative to the page; NULL: none */
     double number;
-} d9_figures_cell;
+} d9_report_table_cell;
 
-typedef struct d9_figures {
+typedef struct d9_report_table {
     const char *name;         /* of the TSV file, and key of the list in the JSON */
     const char *title, *note; /* on the page; note NULL: none */
     const d9_column *columns;
     int column_count, row_count;
-    d9_figures_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
-} d9_figures;
+    d9_report_table_cell *cells; /* (row_count, column_count); initially "" in text columns, NAN in others */
+} d9_report_table;
 
-D9_MUST_USE d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
-                                      int column_count, int row_count, d9_figures *table);
-void d9_figures_set_text(d9_figures *table, int row, int column, const char *text);
-void d9_figures_set_link(d9_figures *table, int row, int column, const char *text, const char *link);
-void d9_figures_set_number(d9_figures *table, int row, int column, double number);
+D9_MUST_USE d9_status d9_report_table_make(d9_context *context, d9_arena *arena, const char *name,
+                                           const d9_column *columns, int column_count, int row_count,
+                                           d9_report_table *table);
+void d9_report_table_set_text(d9_report_table *table, int row, int column, const char *text);
+void d9_report_table_set_link(d9_report_table *table, int row, int column, const char *text, const char *link);
+void d9_report_table_set_number(d9_report_table *table, int row, int column, double number);
 /* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
 #define D9_FIGURES_ROW(table, row, ...)                                                                                \
-    d9_figures_set_row((table), (row), (const d9_figures_cell[]){__VA_ARGS__},                                         \
-                       sizeof((const d9_figures_cell[]){__VA_ARGS__}))
-void d9_figures_set_row(d9_figures *table, int row, const d9_figures_cell *cells, size_t bytes);
-d9_figures_cell d9_text_cell(const char *text); /* NULL: an empty text */
-d9_figures_cell d9_real_cell(double number);
+    d9_report_table_set_row((table), (row), (const d9_report_table_cell[]){__VA_ARGS__},                               \
+                            sizeof((const d9_report_table_cell[]){__VA_ARGS__}))
+void d9_report_table_set_row(d9_report_table *table, int row, const d9_report_table_cell *cells, size_t bytes);
+d9_report_table_cell d9_text_cell(const char *text); /* NULL: an empty text */
+d9_report_table_cell d9_real_cell(double number);
 
 /* Adds the table as TSV. */
-void d9_figures_tsv(const d9_figures *table, d9_text *text);
-void d9_figures_html(const d9_figures *table, d9_text *text); /* adds the table without empty columns; clicking a
-                                                               * heading sorts */
+void d9_report_table_tsv(const d9_report_table *table, d9_text *text);
+void d9_report_table_html(const d9_report_table *table, d9_text *text); /* adds the table without empty columns;
+                                                                         * clicking a heading sorts */
 /* Makes a list of objects, one per row. Texts that are not UTF-8 are converted as by d9_json_path. NULL: out of
  * memory. */
-json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *table);
+json_t *d9_report_table_json(d9_context *context, d9_arena *arena, const d9_report_table *table);
 
 /* Adds text with &, <, > and quotes escaped for HTML. Control characters of ASCII become spaces; others are written as
  * escapes, such as \u202e for U+202E, which reverses the text after it. */

@@ -1,43 +1,43 @@
 /* Tables as TSV, HTML and JSON, with the escaping that each needs; round ticks of an axis. */
-#include "report/figures.h"
+#include "report/report_table.h"
 #include "record/effective.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-d9_status d9_figures_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
-                          int column_count, int row_count, d9_figures *table) {
+d9_status d9_report_table_make(d9_context *context, d9_arena *arena, const char *name, const d9_column *columns,
+                               int column_count, int row_count, d9_report_table *table) {
     const size_t count = (size_t)column_count * (size_t)row_count;
-    *table = (d9_figures){.name = name, .columns = columns, .column_count = column_count};
+    *table = (d9_report_table){.name = name, .columns = columns, .column_count = column_count};
     d9_status status = D9_ARENA_ALLOCATE(context, arena, count, &table->cells);
     if (status != D9_OK) return status;
     table->row_count = row_count;
     for (size_t i = 0; i < count; i++) {
         const bool text = columns[i % (size_t)column_count].digits == D9_COLUMN_TEXT;
-        table->cells[i] = (d9_figures_cell){.text = text ? "" : NULL, .number = NAN};
+        table->cells[i] = (d9_report_table_cell){.text = text ? "" : NULL, .number = NAN};
     }
     return D9_OK;
 }
 
-static d9_figures_cell *cell_at(const d9_figures *table, int row, int column) {
+static d9_report_table_cell *cell_at(const d9_report_table *table, int row, int column) {
     return &table->cells[(size_t)row * (size_t)table->column_count + (size_t)column];
 }
 
-void d9_figures_set_link(d9_figures *table, int row, int column, const char *text, const char *link) {
+void d9_report_table_set_link(d9_report_table *table, int row, int column, const char *text, const char *link) {
     cell_at(table, row, column)->text = text ? text : "";
     cell_at(table, row, column)->link = link;
 }
-void d9_figures_set_text(d9_figures *table, int row, int column, const char *text) {
-    d9_figures_set_link(table, row, column, text, NULL);
+void d9_report_table_set_text(d9_report_table *table, int row, int column, const char *text) {
+    d9_report_table_set_link(table, row, column, text, NULL);
 }
-void d9_figures_set_number(d9_figures *table, int row, int column, double number) {
+void d9_report_table_set_number(d9_report_table *table, int row, int column, double number) {
     cell_at(table, row, column)->number = number;
 }
 
-d9_figures_cell d9_text_cell(const char *text) { return (d9_figures_cell){.text = text ? text : ""}; }
-d9_figures_cell d9_real_cell(double number) { return (d9_figures_cell){.number = number}; }
+d9_report_table_cell d9_text_cell(const char *text) { return (d9_report_table_cell){.text = text ? text : ""}; }
+d9_report_table_cell d9_real_cell(double number) { return (d9_report_table_cell){.number = number}; }
 
-void d9_figures_set_row(d9_figures *table, int row, const d9_figures_cell *cells, size_t bytes) {
+void d9_report_table_set_row(d9_report_table *table, int row, const d9_report_table_cell *cells, size_t bytes) {
     memcpy(cell_at(table, row, 0), cells, bytes);
 }
 
@@ -47,15 +47,15 @@ void d9_tsv_number(d9_text *text, double number) {
     if (!isnan(number)) d9_text_add(text, "%.10g", number);
 }
 
-void d9_figures_tsv(const d9_figures *table, d9_text *text) {
+void d9_report_table_tsv(const d9_report_table *table, d9_text *text) {
     for (int c = 0; c < table->column_count; c++) d9_text_add(text, "%s%s", c ? "\t" : "", table->columns[c].key);
     d9_text_add(text, "\n");
     for (int r = 0; r < table->row_count; r++) {
         for (int c = 0; c < table->column_count; c++) {
-            const d9_figures_cell *cell = cell_at(table, r, c);
+            const d9_report_table_cell *cell = cell_at(table, r, c);
             if (c) d9_text_add(text, "\t");
             if (cell->text)
-                d9_text_add_one_line(text, cell->text);
+                d9_text_add_blanked(text, cell->text);
             else
                 d9_tsv_number(text, cell->number);
         }
@@ -119,7 +119,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
 }
 
 /* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
-static void html_content(const d9_column *column, const d9_figures_cell *cell, d9_text *text) {
+static void html_content(const d9_column *column, const d9_report_table_cell *cell, d9_text *text) {
     if (!cell->text) {
         html_number(column, cell->number, text);
     } else if (cell->link) {
@@ -131,11 +131,11 @@ static void html_content(const d9_column *column, const d9_figures_cell *cell, d
     }
 }
 
-static bool is_blank(const d9_figures_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
+static bool is_blank(const d9_report_table_cell *cell) { return cell->text ? !*cell->text : isnan(cell->number); }
 
 /* Adds a cell that also shows the cells of the following columns without heading. */
-static void html_cell(const d9_figures *table, int row, int first, d9_text *text) {
-    const d9_figures_cell *cell = cell_at(table, row, first);
+static void html_cell(const d9_report_table *table, int row, int first, d9_text *text) {
+    const d9_report_table_cell *cell = cell_at(table, row, first);
     if (!cell->text && isnan(cell->number)) {
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
         return;
@@ -146,7 +146,7 @@ static void html_cell(const d9_figures *table, int row, int first, d9_text *text
         d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
     html_content(&table->columns[first], cell, text);
     for (int c = first + 1; c < table->column_count && !table->columns[c].heading; c++) {
-        const d9_figures_cell *joined = cell_at(table, row, c);
+        const d9_report_table_cell *joined = cell_at(table, row, c);
         if (is_blank(joined)) continue;
         const char *between = table->columns[c].hint;
         d9_text_add(text, "%s", between ? between : joined->text ? " " : " to ");
@@ -177,14 +177,14 @@ static void html_heading(const d9_column *column, d9_text *text) {
 
 /* True for columns without any entry, which the page omits, and for columns without heading, which it shows in the
  * column before. */
-static bool is_omitted(const d9_figures *table, int column) {
+static bool is_omitted(const d9_report_table *table, int column) {
     if (!table->columns[column].heading) return true;
     for (int r = 0; r < table->row_count; r++)
         if (!is_blank(cell_at(table, r, column))) return false;
     return true;
 }
 
-void d9_figures_html(const d9_figures *table, d9_text *text) {
+void d9_report_table_html(const d9_report_table *table, d9_text *text) {
     d9_text_add(text, "<div class=scroll tabindex=0><table id=\"table-%s\"><thead><tr>", table->name);
     for (int c = 0; c < table->column_count; c++)
         if (!is_omitted(table, c)) html_heading(&table->columns[c], text);
@@ -200,12 +200,12 @@ void d9_figures_html(const d9_figures *table, d9_text *text) {
 
 /* ---- JSON ---- */
 
-json_t *d9_figures_json(d9_context *context, d9_arena *arena, const d9_figures *table) {
+json_t *d9_report_table_json(d9_context *context, d9_arena *arena, const d9_report_table *table) {
     json_t *rows = json_array();
     for (int r = 0; rows && r < table->row_count; r++) {
         json_t *object = json_object();
         for (int c = 0; c < table->column_count; c++) {
-            const d9_figures_cell *cell = cell_at(table, r, c);
+            const d9_report_table_cell *cell = cell_at(table, r, c);
             json_t *value = cell->text               ? d9_json_path(context, arena, cell->text)
                             : isfinite(cell->number) ? json_real(cell->number)
                                                      : NULL;
