@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Reads the pixels of a PPM file, to be freed by the caller; NULL if it is not a PPM file of height x width. */
+/* Reads the pixels of a binary PPM file, to be freed by the caller; NULL if it has another size, or on any failure. */
 static uint8_t *read_ppm(const char *path, int64_t height, int64_t width) {
     int w = 0, h = 0;
     size_t bytes = (size_t)(height * width) * 3;

@@ -5,7 +5,7 @@ usage: experiments/measured.py FOLDER... >tricks/measured.def
 
 Each FOLDER has the name of a file in experiments/, without .yaml, and contains report/effects.tsv (`dawn9 report`). The
 arms labelled "with TRICK", "without TRICK" or "TRICK instead of TRICK", or named "with-TRICK" or "without-TRICK", are
-used, except those without an interval, as of fewer than two runs. The prefix "h200-" of a FOLDER is left out of the
+used, except those without an interval, as with fewer than two runs. The prefix "h200-" of a FOLDER is left out of the
 experiment's name.
 """
 import csv

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Makes FOLDER/networks.tsv from the records of experiments/networks.sh, with a line per round and one of medians, and
-prints the medians as a table. A ratio is of one round: dawn9 over PyTorch in the faster of its two layouts.
+"""Makes FOLDER/networks.tsv from the records of experiments/networks.sh, for each network and precision with a
+line per round and one of medians, and prints the medians as a table. A ratio is of one round: dawn9 over PyTorch in the
+faster of its two layouts.
 
 usage: networks.py FOLDER
 """

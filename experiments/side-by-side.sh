@@ -7,7 +7,9 @@
 # OUT gets each measurement as JSON, and summary.txt: medians of images/s, and the speed that a run keeps beside
 # another. Environment: DAWN9 (build/dawn9).
 set -eu
-[ $# -gt 0 ] && [ "$1" != --help ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
+case ${1-} in -h | --help) usage; exit 0 ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
 cd "$(dirname "$0")/.."
 out=$1 rounds=${2-3}
 shift $(($# > 1 ? 2 : 1))

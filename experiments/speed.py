@@ -6,9 +6,9 @@ usage: speed.py FOLDER    runs anywhere below it, each a folder with a result.js
 
 The accuracy is the mean with TTA, its 95% interval, and its one-sided 95% bound (Student's t), over all seeds, on any
 processor and under any load. A time is the median of the runs that had a machine to themselves and were not resumed;
-folders of runs that shared a machine end in -shared. A file processor.txt beside the result names the processor if the
-record does not, as with a hypervisor's "AMD EPYC". Operations are those of all steps and of the last evaluation, in
-units of 10^12. Older versions of dawn9 needed more operations for the same results, so the smallest count is given.
+folders of runs that shared a machine end in -shared. A file processor.txt beside the result replaces the record's name
+of the processor, which under a hypervisor may be only "AMD EPYC". Operations are those of all steps and of the last
+evaluation, in units of 10^12. Older versions of dawn9 needed more for the same results: the smallest count is given.
 """
 import csv
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes FOLDER/text.tsv from records of experiments/text.sh: ms of a step by round, ratio PyTorch / dawn9, and medians.
+"""Makes FOLDER/text.tsv from records of experiments/text.sh: ms of a step by round, ratio PyTorch / dawn9, and medians,
+which it also prints.
 
 usage: text.py FOLDER
 """

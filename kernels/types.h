@@ -34,7 +34,7 @@ typedef struct d9_kernel_norm_state {  /* arrays: f32 */
     float *running_mean, *running_var; /* (G, C): updated in training; the new value has the weight `momentum` */
     float *mean, *inv_std;             /* (G, C): written in training; not used in evaluation, may be NULL there */
     double epsilon, momentum;
-    int64_t channels, row_gap; /* C; elements, all of other processes, between two rows of running_*; 0: none */
+    int64_t channels, row_gap; /* C; elements of other processes between two rows of running_*, 0 in evaluation */
 } d9_kernel_norm_state;
 
 /* Outputs of a batch norm's backward pass. dx.data, dscale or dbias NULL: not computed. */
@@ -68,6 +68,6 @@ typedef struct d9_kernel_loss {
     int64_t samples, classes;
     double smoothing;
     int loss;     /* d9_loss: its row of D9_LOSS_ROWS in kernels/formulas/rows.h */
-    double share; /* weight of sample n's own label in its target; the label of sample samples - 1 - n has weight
-                     1 - share. 1: samples are not mixed */
+    double share; /* weight of sample n's own label in its target; 1: samples are not mixed. The label of sample
+                     samples - 1 - n has weight 1 - share; if it is -1, the own label has this weight too */
 } d9_kernel_loss;

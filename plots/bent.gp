@@ -1,5 +1,5 @@
-# The y axis of accuracies from bent_low to bent_high on the scale of style.gp, for a height of bent_height units. A tic
-# of bent_tics is left out if its label would overlap that of an earlier one.
+# The y axis of accuracies from bent_low to bent_high on the scale bend() of style.gp, bent_height SVG pixels high. A
+# tic of bent_tics is left out if it is outside of the range or its label would overlap that of an earlier one.
 set nonlinear y via bend(y) inverse unbend(y)
 set ytics ()
 bent_line = 17 * (bend(bent_high) - bend(bent_low)) / bent_height

@@ -1,6 +1,6 @@
-# confusion.tsv: percent of the images of a row that are classified as the column. Mistakes are darker the more frequent
-# they are, and have the colour of the page if there are none. Numbers on coloured cells keep their colour in dark mode,
-# as the cells do.
+# confusion.tsv: percent of the images of a row's class that are classified as the column's class. A cell of mistakes is
+# darker the more frequent they are. Cells without mistakes and the diagonal have the colour of the page. Numbers on
+# coloured cells keep their colour in dark mode, as the cells do.
 set xrange [-0.5:confusion_last + 0.5]
 set yrange [confusion_last + 0.5:-0.5]
 set xlabel 'predicted class'

@@ -1,4 +1,4 @@
-# forest.tsv: one row per difference, with its interval; filled if the effect is significant. On a narrow screen, and if
+# forest.tsv: one row per difference and its interval; its dot is filled if significant. On a narrow screen, and if
 # names are long, the lines of forest_lines.tsv are above the bar of a row.
 above_bar = narrow || forest_above
 set xlabel (narrow ? difference_axis_narrow : difference_axis)
@@ -10,7 +10,7 @@ if (above_bar) { set lmargin 2; set rmargin 2; set tmargin at screen 1 - 12.0 / 
 set xtics forest_tick
 set grid noytics xtics
 unset key
-set arrow 1 from 0, graph 0 to 0, graph 1 nohead back linecolor rgb (above_bar ? pale : ink) linewidth 1.4 # behind words
+set arrow 1 from 0, graph 0 to 0, graph 1 nohead back linecolor rgb (above_bar ? pale : ink) linewidth 1.4 # behind text
 row_height = above_bar ? 1.0 * forest_row : 27.0
 place(row) = row + (above_bar ? 0.5 - 14 / row_height : 0)
 line_place(row, line) = place(row) - (17.5 + 17 * line) / row_height

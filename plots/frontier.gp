@@ -1,5 +1,5 @@
-# trials.tsv: a dot for each trial, its colour and shape by the number of rungs that it finished; frontier.tsv: the line
-# through the best trials. A trial's number is left out if it would overlap the number before it.
+# trials.tsv: a dot for each trial that finished a rung, its colour and shape by the number of rungs that it finished;
+# frontier.tsv: the line through the best trials. A number that would overlap the one before it is left out.
 set xlabel 'TFLOP of training and evaluation'
 set ylabel measure_axis
 set key bottom right
@@ -20,9 +20,11 @@ label_height = 17.0 * (level(frontier_high) - level(frontier_low)) / (plot_heigh
 label_x = frontier_first - label_width
 label_y = level(frontier_low)
 numbered(x, y) = abs(x - label_x) < label_width && abs(level(y) - label_y) < label_height ? NaN : (label_x = x, label_y = level(y), y)
-rungs = frontier_rungs < 6 ? frontier_rungs : 6
+shown(rung) = rung < 6 ? rung : 6
+rungs = shown(frontier_rungs)
 plot 'frontier.tsv' using 'teraflop':(column(measure)) with steps linecolor rgb quiet linewidth 1.4 title 'frontier', \
-     for [r=1:rungs] 'trials.tsv' using (column('rung') == r ? column('teraflop') : NaN):(column(measure)) \
-         with points pointtype mark[r] pointsize 0.7 linecolor rgb hue[r] title sprintf('finished rung %d', r), \
+     for [r=1:rungs] 'trials.tsv' using (shown(column('rung')) == r ? column('teraflop') : NaN):(column(measure)) \
+         with points pointtype mark[r] pointsize 0.7 linecolor rgb hue[r] \
+         title sprintf('finished rung %d', r).(r == 6 && frontier_rungs > 6 ? ' or more' : ''), \
      'frontier.tsv' using 'teraflop':(numbered(column('teraflop'), column(measure))):(strcol('trial')[7:*]) \
          with labels offset 0,0.8 textcolor rgb ink notitle

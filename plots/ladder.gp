@@ -1,7 +1,7 @@
 # ladder.tsv: score and seconds of each step, measured (filled) and, if `published` is set, published (hollow). On a
 # narrow screen only the score, with the label of a row above its bar.
 first = narrow ? 0.02 : 0.01 * ladder_label + 0.02
-last = narrow ? 0.97 : first + 0.56 * (0.97 - first) # of the scores
+last = narrow ? 0.97 : first + 0.56 * (0.97 - first) # right edge of the scores' plot
 set multiplot
 set yrange [ladder_rows + (narrow ? 0.5 : 0.7):0.3]
 set border 1

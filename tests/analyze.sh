@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- clang-tidy cppcheck gcc
 build=build-analyze jobs=$(nproc) bad=0
 
+for tool in "$@"; do case $tool in clang-tidy | cppcheck | gcc) ;; *) echo "usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]" >&2; exit 2 ;; esac; done
 missing=
 for tool in "$@" clang python3; do command -v "$tool" >/dev/null || missing="$missing $tool"; done
 if [ -n "$missing" ]; then
@@ -88,7 +89,6 @@ for tool in "$@"; do
             --enable=warning,performance,portability --inline-suppr --suppressions-list=tests/analyze/cppcheck.txt \
             --include=tests/analyze/model.h -DD9_CPPCHECK --template='{file}:{line}: {severity}: {message} [{id}]' ;;
     gcc) analyse gcc xargs -a $build/once/gcc -P "$jobs" -n 1 sh -c 'eval "cd build-analyze && $0"' ;;
-    *) echo "usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]" >&2; exit 2 ;;
     esac
 done
 exit $bad

@@ -8,12 +8,12 @@
 set -eu
 build=$1
 allowed='
-engine/data/stb.c.o   any                stb_image, stb_image_resize, stb_image_write: their tables are not const, their switches unused
-engine/cli/main.c.o   interrupt_signal   what a signal handler can write to
-engine/cli/main.c.o   interrupt_seconds  when that was
-engine/cli/main.c.o   main_process       the process that answers a signal; its workers do not
-engine/cli/main.c.o   unsaved_steps      what it says at the second Ctrl-C
-.c.o                  .gomp_critical_    the lock of "omp critical", of the compiler (GCC)
+engine/data/stb.c.o   any                tables of stb_image, stb_image_resize and stb_image_write that are not const, and their settings
+engine/cli/main.c.o   interrupt_signal   the signal that came, written by the signal handler
+engine/cli/main.c.o   interrupt_seconds  the time of the first signal
+engine/cli/main.c.o   main_process       the only process that prints about a signal
+engine/cli/main.c.o   unsaved_steps      steps since the last checkpoint, which the signal handler reports
+.c.o                  .gomp_critical_    the lock that GCC makes for "omp critical"
 '
 
 # Prints "FILE SECTION NAME" for each object in a writable section. Symbols of size 0 are the sections themselves.

@@ -78,7 +78,7 @@ sentiment    ^engine/data/fetch[.]c                     a folder in the address 
 language     ^engine/data/fetch[.]c                     a folder in the address of WikiText-2
 '
 
-# Largest number of lines of a file, and of columns of a line in C, CUDA and .def files.
+# Largest number of lines of a file, and of columns of a line in C, C++, CUDA and .def files.
 longest=700 widest=120
 
 # ---- the linter: awk over each file, comments and strings taken out ----
@@ -279,7 +279,7 @@ END { check_verdict(); if (arrows) print_arrows(); else { complain_of_circles();
 sources() {
     (cd "$1" && find . \( -path './build*' -o -name runs -o -name .git -o -path ./experiments/results -o -path ./tests/golden \) -prune -o \
         -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.yaml' -o -name '*.cmake' -o -name '*.md' \
-        -o -name '*.cu' -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
+        -o -name '*.cu' -o -name '*.cpp' -o -name CMakeLists.txt \) -print | sed 's,^\./,,' | LC_ALL=C sort)
 }
 
 arrows() { sources "$1" | scan "$1" arrows; } # ROOT
@@ -359,7 +359,7 @@ prove() {
     plant engine/data/a.c 'a path of one machine' 'const char *p = "/home/someone/data";'
     plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
     plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
-    plant tests/unit/a.c 'wider than' "/* $(printf '%0120d' 0) */"
+    for file in unit/a.c cuda_model/a.cpp; do plant tests/$file 'wider than' "/* $(printf '%0120d' 0) */"; done
     plant_legal engine/backends/onednn/a.c '#include <dnnl.h>'
     plant tests/cli/a.sh 'does not end with verdict' '. "$(dirname "$0")/lib.sh"
 accepts true'

@@ -77,6 +77,7 @@ lacks() { # REASON BUILD
     xray-table) [ ! -r "${DAWN9_XRAY_CSV-}" ] ;;
     areas) [ ! -r "${DAWN9_AREAS-}" ] ;;
     nvcc) ! has_nvcc_of_table "$2" ;;
+    processors) [ "$jobs" -lt 2 ] ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
     *) return 2 ;;

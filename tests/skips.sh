@@ -56,7 +56,7 @@ if [ "$(uname -m)" = x86_64 ]; then expect_present x86-64; else expect_missing x
 if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then expect_present sanitizers; else expect_missing sanitizers; fi
 if command -v valgrind >/dev/null; then expect_present valgrind; else expect_missing valgrind; fi
 if command -v clang >/dev/null && command -v clang-tidy >/dev/null && command -v cppcheck >/dev/null; then expect_present analysers; else expect_missing analysers; fi
-if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then expect_present mpi; else expect_missing mpi; fi
+if ! grep -q '^DAWN9_MPI:BOOL=OFF$' "$scratch/CMakeCache.txt" && command -v mpicc >/dev/null && command -v mpirun >/dev/null; then expect_present mpi; else expect_missing mpi; fi
 onednn=$("$dawn9" devices | grep '^onednn')
 case $onednn in *absent*) ;; *) expect_present onednn ;; esac
 cpu=$("$dawn9" devices | grep '^cpu')

@@ -5,7 +5,7 @@ only torch.
     from load_in_pytorch import load, save
     net = load("runs/dawn94-seed1/model.safetensors")   # in eval mode
     logits = net(images)                # (N, 3, H, W), bytes 0 to 255; the net normalises them; net.classes names the logits
-    logits = net.tta(images)            # the mean over the views of the configuration (flip_tta)
+    logits = net.tta(images)            # their weighted mean over the views of test-time augmentation
     logits = net(net.encode(["A text."]))  # of a model of texts, whose input is tokens (N, T)
     logits, state = net(tokens, state)  # of a stream, whose input is tokens (T, N); state: PyTorch's, or None; logit k
                                         # is that of net.words[k] as the next token; net.state_dict() fits
@@ -15,7 +15,8 @@ only torch.
 The module is the network in evaluation, so it has no dropout.
 
 usage: load_in_pytorch.py MODEL             prints the module
-       load_in_pytorch.py MODEL LOGITS      checks it by `dawn9 eval --logits`: status 1 beyond 1e-4 of the largest
+       load_in_pytorch.py MODEL LOGITS      compares its logits with those that `dawn9 eval --logits` wrote: status 1
+                                            if a difference is above 1e-4 of the largest logit
 """
 import ctypes
 import json

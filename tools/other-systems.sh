@@ -4,7 +4,7 @@
 #   debian13   Debian 13 in a folder: gcc 14, oneDNN 3.7, PyTorch 2.6. In a fresh clone both commands of README.md
 #              (five minutes of reproduce.sh), tests/run.sh, then PyTorch: loading models, its training step
 #   cuda12     Debian 13 with CUDA 12.4 and g++ 13, the oldest supported: the CUDA backend for all GPUs that nvcc knows,
-#              the tests of its kernels on the simulated GPU, and dawn9-cuda12. Debian has no package of cuDNN: headers
+#              the tests of its kernels on the simulated GPU, the package dawn9-cuda12. Debian has no cuDNN: its headers
 #              and libraries come from CUDNN=FOLDER (/usr/local/cuda) of this machine
 #   aarch64    the plain build cross-compiled against Debian's arm64 libraries; its unit tests under qemu-user
 #

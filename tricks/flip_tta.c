@@ -5,7 +5,7 @@ static d9_status on_views(d9_context *context, const void *opaque, d9_views *vie
     (void)opaque;
     if (2 * views->count > D9_MAX_VIEWS)
         return d9_fail(context, D9_USAGE, "tricks.flip_tta: more than %d views", D9_MAX_VIEWS);
-    for (int i = 0, plain = views->count; i < plain; i++) {
+    for (int i = 0, count = views->count; i < count; i++) {
         d9_view mirrored = views->view[i];
         mirrored.mirror = !mirrored.mirror;
         mirrored.weight = views->view[i].weight /= 2;

@@ -26,7 +26,7 @@ static d9_status on_views(d9_context *context, const void *opaque, d9_views *vie
     const int shift = (int)self->shift;
     if (3 * views->count > D9_MAX_VIEWS)
         return d9_fail(context, D9_USAGE, "tricks.multicrop_tta: more than %d views", D9_MAX_VIEWS);
-    for (int i = 0, plain = views->count; i < plain; i++) {
+    for (int i = 0, count = views->count; i < count; i++) {
         const double all = views->view[i].weight;
         views->view[i].weight = self->even ? all / 3 : all / 2;
         for (int sign = -1; sign <= 1; sign += 2) {

@@ -49,12 +49,12 @@ static d9_status on_optimizer(d9_context *context, const void *opaque, const d9_
                        self->coefficients.count);
     if (self->renormalise_last > 0 && self->renormalise_every == 0)
         return d9_fail(context, D9_USAGE, "tricks.muon.renormalise_last needs a renormalise_every above 0");
-    const double *by = self->coefficients.values;
+    const double *abc = self->coefficients.values;
     const int before = d9_groups_find(groups, filter);
     d9_group group = {.name = "muon",
                       .selects = filters,
                       .op = D9_OP_ORTHOGONAL_UPDATE,
-                      .numbers = {self->momentum, (double)self->iterations, by[0], by[1], by[2]},
+                      .numbers = {self->momentum, (double)self->iterations, abc[0], abc[1], abc[2]},
                       .renormalise_every = self->renormalise_every,
                       .renormalise_last = self->renormalise_last,
                       .mean = true,

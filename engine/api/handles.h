@@ -1,4 +1,4 @@
-/* Definitions of the handles of dawn9.h, and functions that make them and that begin and end API calls. */
+/* Definitions of the handles of dawn9.h; functions that make configurations and models, or begin and end API calls. */
 #pragma once
 
 #include "dawn9.h"
@@ -9,7 +9,7 @@
 
 struct dawn9_context {
     d9_context inner;
-    pthread_mutex_t lock; /* held during a call; recursive, because a callback may call the API */
+    pthread_mutex_t lock; /* held by calls that can fail, config_free, model_free; recursive, for calls in callbacks */
     locale_t neutral;     /* the C locale, in which calls read and write numbers */
     locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
     dawn9_warning_callback *warn;

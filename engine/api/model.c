@@ -1,5 +1,5 @@
-/* The public API: models. A model is a file in memory. Predictions share one plan of its network, which the first of
- * them makes, and one that needs a larger batch or features replaces. Each evaluation makes a plan of its own. */
+/* The public API: models. A model is a file in memory. Its predictions share one plan of the network: the first makes
+ * it, and a prediction that needs a larger batch or features replaces it. Each evaluation makes a plan of its own. */
 #include "api/handles.h"
 #include "exchange/model.h"
 #include "core/system.h"
@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-enum { BATCH_WANTED = 64 }; /* a batch of this size or more serves any number of samples */
 
 /* ---- a model from a file's bytes ---- */
 
@@ -120,8 +118,8 @@ done:
 /* ---- prediction ---- */
 
 /* Opens a predictor whose batch size suits about `count` samples. An open predictor is kept if its batch has at least
- * `count` or BATCH_WANTED samples, or is the training batch, and if it computes features as needed; otherwise it is
- * replaced. */
+ * `count` or D9_PREDICTOR_BATCH samples, or is the training batch, and if it computes features as needed; otherwise it
+ * is replaced. */
 static d9_status open_predictor(dawn9_model *model, int64_t count, bool features) {
     d9_predictor *predictor = &model->predictor;
     const d9_predictor_options options = {.model = model->name,
@@ -131,7 +129,8 @@ static d9_status open_predictor(dawn9_model *model, int64_t count, bool features
                                           .features = features || predictor->features > 0};
     if (predictor->context) {
         const int64_t batch = predictor->session.program.extent.batch, largest = model->config->inner->train.batch_size;
-        if ((count <= batch || batch >= BATCH_WANTED || batch == largest) && (predictor->features > 0 || !features))
+        if ((count <= batch || batch >= D9_PREDICTOR_BATCH || batch == largest) &&
+            (predictor->features > 0 || !features))
             return D9_OK;
         d9_predictor_close(predictor);
     }

@@ -113,7 +113,7 @@ dawn9_status dawn9_train(dawn9_context *outer, const dawn9_config *config, const
     const volatile sig_atomic_t *const before = context->interrupt;
     const d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_load_initial_weights,
+        .load_weights = d9_model_load_initial_weights,
         .config = config->inner,
         .seed = (uint64_t)config->inner->seed,
         .out = self.options->folder,

@@ -80,7 +80,7 @@ static d9_status set_decay_and_share(d9_context *context, d9_program *program, c
     d9_status status = D9_OK;
     double *decays;
     update->decay = (d9_coefficient){D9_NONE, decay_of(group, d9_program_losses(program, 0))};
-    D9_TRY(set_share(context, program, group->name, &update->share));
+    D9_TRY(set_share(context, program, group->name, &update->mean_factor));
     if (!d9_build_changes_batches(program) && !program->extent.train_tokens) goto done;
     D9_TRY(d9_build_table(context, program, group->name, program->steps, &update->decay.table, &decays));
     for (int64_t s = 0; s < program->steps; s++) decays[s] = decay_of(group, d9_program_losses(program, s));
@@ -113,9 +113,9 @@ done:
     return status;
 }
 
-/* Builds the table of the steps in which weights are renormalised: each is the first step that is at least an interval
- * after the previous one, or after the group's beginning. The interval changes linearly to renormalise_last (0: it is
- * constant). */
+/* Builds the table of the steps in which weights are renormalised: each is the first update of the group at least an
+ * interval after the previous one, or after the group's beginning. The interval changes linearly to renormalise_last
+ * (0: it is constant). */
 static d9_status make_renormalise_table(d9_context *context, d9_program *program, const d9_group *group, d9_when when,
                                         int *id) {
     d9_status status;
@@ -238,7 +238,7 @@ static d9_status add_update(d9_context *context, const d9_program_options *optio
     update->renormalise = (d9_coefficient){D9_NONE, 0};
     for (int i = 0; i < D9_UPDATE_STATES; i++) {
         update->correction[i] = (d9_coefficient){D9_NONE, 1};
-        if (i < group->averages)
+        if (i < group->average_count)
             D9_TRY(make_correction_table(context, program, group, group->numbers[i], node.when.from,
                                          &update->correction[i].table));
     }
@@ -254,7 +254,7 @@ done:
     return status;
 }
 
-/* Adds a node that averages or copies a whole buffer. D9_USAGE if a buffer is neither STATE nor laid out like it. */
+/* Adds a node that averages or copies a buffer. D9_USAGE: another operation, or a buffer not laid out as STATE. */
 static d9_status add_tail_node(d9_context *context, d9_program *program, const d9_tail_node *tail) {
     d9_status status;
     d9_node node = {
@@ -348,7 +348,7 @@ static d9_status add_clip(d9_context *context, d9_program *program) {
                     .when = updates_to_steps(program, (d9_when){0}),
                     .as.clip.most = program->groups.clip};
     const d9_shape all = {1, {program->group_elements}};
-    D9_TRY(set_share(context, program, "clip", &node.as.clip.share));
+    D9_TRY(set_share(context, program, "clip", &node.as.clip.mean_factor));
     D9_TRY(find_or_add_range(context, program, D9_BUFFER_GRADIENT, NULL, 0, all, &node.inputs[0]));
     node.outputs[0] = node.inputs[0];
     D9_TRY(d9_graph_add_node(context, &program->train, &node));

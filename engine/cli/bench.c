@@ -1,7 +1,7 @@
 /* dawn9 bench: times of steps and of their parts, compared with rates that the machine reaches.
  *
  *   step      a training step: time and rate of each node, and that rate divided by the machine's measured peak rate
- *   eval      a batch of evaluation: time and rate of each node; share of that rate in an evaluation
+ *   eval      a batch of evaluation: time and rate of each node; rate of evaluating / rate of the forward pass
  *   pipeline  time to make a batch, alone and as a share of a step
  *   ops       time of each algorithm of the rules that have several, mostly convolutions, and sums of the fastest times
  *   cold      time from the start of the process to the end of the first training step; time of the step repeated
@@ -106,7 +106,7 @@ static void print_table(d9_cli *cli, const d9_measurement *m) {
 static bool predict_run(const d9_measurement *m, d9_time_range *seconds) {
     const double operations = step_operations(m);
     if (operations <= 0) return false;
-    *seconds = d9_time_range_times(d9_time_range_of(m->step_seconds, m->steps),
+    *seconds = d9_time_range_scale(d9_time_range_of(m->step_seconds, m->steps),
                                    d9_operations_left(&m->session->program, m->session->config, 0) / operations);
     return true;
 }
@@ -155,7 +155,7 @@ json_t *d9_bench_json(const d9_measurement *m, const char *what) {
         1e-9 * m->peak_rates.operations_per_second, "copy_gigabytes_per_second", 1e-9 * m->peak_rates.bytes_per_second);
 }
 
-/* Adds the rows of the nodes and prints `object`. */
+/* Adds the rows of the nodes to `object`, prints it and releases it. */
 static void print_json(d9_cli *cli, const d9_measurement *m, json_t *object) {
     json_t *rows = json_array();
     for (int i = 0; i < m->row_count; i++) json_array_append_new(rows, row_json(m, i));

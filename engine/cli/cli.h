@@ -110,7 +110,7 @@ D9_MUST_USE d9_status d9_cli_print_text(d9_cli *cli, d9_text *text); /* prints a
  * output before failed. A reader that leaves early, like `head`, is no failure. */
 D9_MUST_USE d9_status d9_cli_finish(d9_cli *cli, d9_status status);
 
-/* ---- options that edit a configuration, shared by several commands ---- */
+/* ---- options that edit a configuration, shared by several commands; paths and names of folders ---- */
 typedef struct d9_cli_edits {
     d9_flag_list set, with, without;
     d9_flag_integer seed, threads;

@@ -73,8 +73,7 @@ d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *optio
 
 d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *option, const char *ending,
                               const char *format) {
-    const char *slash = output ? strrchr(output, '/') : NULL;
-    const char *dot = output ? strrchr(slash ? slash : output, '.') : NULL;
+    const char *dot = output ? strrchr(d9_text_file_name(output), '.') : NULL;
     if (!dot || strcasecmp(dot, ending) == 0) return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: %s: it is written as %s: give a name that ends in %s", option, output,
                    format, ending);

@@ -10,7 +10,6 @@
 #include "train/evaluation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct eval_options {
     const char *config, *model, *logits, *confusion, *mistakes;
@@ -46,7 +45,7 @@ typedef struct class_row {
     d9_class_scores scores; /* precision, recall and F1; a label is predicted if its probability is above 1/2 */
 } class_row;
 
-/* Classes or labels that have a score, lowest score first, and the macro mean (core/confusion.h). */
+/* Classes or labels that have images and a score, lowest score first, and the macro mean (core/confusion.h). */
 typedef struct ranking {
     class_row *rows;
     int64_t count;
@@ -339,9 +338,8 @@ done:
  * only one. D9_USAGE if there is no argument, or only a name that ends in .yaml. */
 static d9_status find_files(d9_cli *cli, const eval_options *chosen, const char **config, const char **model) {
     const char *only = chosen->model ? NULL : chosen->config;
-    const size_t length = only ? strlen(only) : 0;
     *config = chosen->model ? chosen->config : NULL;
-    if (!chosen->config || (length > 5 && strcmp(only + length - 5, ".yaml") == 0))
+    if (!chosen->config || (only && d9_text_ends_in(only, ".yaml")))
         return d9_fail(&cli->context, D9_USAGE, "MODEL is missing: model.safetensors of a run (dawn9 eval --help)");
     return d9_cli_model(cli, only ? only : chosen->model, model);
 }

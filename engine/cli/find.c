@@ -63,8 +63,7 @@ done:
 /* Splits `word` after its last slash, and allocates an empty list of candidates. */
 static d9_status prepare_search(d9_cli *cli, const char *word, char **folder, const char **name, candidates **all) {
     d9_status status;
-    const char *slash = strrchr(word, '/');
-    *name = slash ? slash + 1 : word;
+    *name = d9_text_file_name(word);
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, folder, "%.*s", (int)(*name - word), word));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, 1, all));
 done:

@@ -41,7 +41,7 @@ static void set_rates(range_test *self) {
         self->rates[s] = self->peak * range_low * pow(range_high / range_low, (double)s / (STEPS - 1));
 }
 
-static d9_status open_session(range_test *self, d9_config *config) {
+static d9_status open_session(range_test *self, const d9_config *config) {
     d9_status status;
     d9_context *context = &self->cli->context;
     d9_session_options options = {.config = config,
@@ -52,8 +52,6 @@ static d9_status open_session(range_test *self, d9_config *config) {
     if (self->peak <= 0) return d9_fail(context, D9_USAGE, "--find-lr: needs train.lr above 0");
     if (self->live.cli) d9_live_line_show(&self->live, "reading data, choosing kernels ...");
     D9_TRY(d9_config_dataset(context, config, NULL, NULL, &options.dataset));
-    const int64_t per_epoch = options.dataset->train.count / config->train.batch_size;
-    config->train.epochs = (double)STEPS / (double)(per_epoch > 0 ? per_epoch : 1);
     set_rates(self);
     D9_TRY(d9_session_open(context, &options, &self->session));
     D9_TRY(d9_session_initialize(&self->session));
@@ -62,7 +60,7 @@ done:
     return status;
 }
 
-/* Runs a step. `loss`: mean over its images; NAN: not finite. `sums`: the epoch's loss sum and image count so far. */
+/* Runs a step. `loss`: mean of its losses; NAN: not finite. `sums`: sum and number of the epoch's losses so far. */
 static d9_status run_step(range_test *self, int64_t step, double sums[2], double *loss) {
     d9_status status;
     double metrics[4];
@@ -306,7 +304,7 @@ done:
     return status;
 }
 
-d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet) {
+d9_status d9_find_lr(d9_cli *cli, const d9_config *config, const char *out, bool quiet) {
     d9_status status, measured;
     range_test self = {.cli = cli, .live = {.cli = cli->terminal && !quiet ? cli : NULL}};
     D9_TRY(d9_experiment_reject_folder(&cli->context, &cli->arena, out, true));

@@ -19,16 +19,16 @@ enum {
 
 /* ---- curves ---- */
 
-typedef double (*figure)(const d9_epoch_row *row);
+typedef double (*row_value)(const d9_epoch_row *row);
 static double loss_of(const d9_epoch_row *row) { return row->train_loss; }
 static double eval_loss_of(const d9_epoch_row *row) { return row->eval_loss; }
 static double score_of(const d9_epoch_row *row) { return row->score; }
 static double score_tta_of(const d9_epoch_row *row) { return row->score_tta; }
 
-static void widen(const d9_live_page *page, figure figure, double *low, double *high) {
+static void widen(const d9_live_page *page, row_value value_of, double *low, double *high) {
     for (int i = 0; i < page->count; i++) { /* fmin and fmax ignore NAN */
-        *low = fmin(*low, figure(&page->rows[i]));
-        *high = fmax(*high, figure(&page->rows[i]));
+        *low = fmin(*low, value_of(&page->rows[i]));
+        *high = fmax(*high, value_of(&page->rows[i]));
     }
 }
 
@@ -48,17 +48,17 @@ static double y_of(double value, double low, double high) {
 }
 
 /* Draws a curve. Draws its points as well, because a line through a single point is invisible. */
-static void put_line(const d9_live_page *page, figure figure, const char *class, double low, double high,
+static void put_line(const d9_live_page *page, row_value value_of, const char *class, double low, double high,
                      d9_text *text) {
     d9_text_add(text, "<polyline class=%s points=\"", class);
     for (int i = 0; i < page->count; i++)
-        if (isfinite(figure(&page->rows[i])))
-            d9_text_add(text, "%.1f,%.1f ", x_of(page, i), y_of(figure(&page->rows[i]), low, high));
+        if (isfinite(value_of(&page->rows[i])))
+            d9_text_add(text, "%.1f,%.1f ", x_of(page, i), y_of(value_of(&page->rows[i]), low, high));
     d9_text_add(text, "\"/>\n");
     for (int i = 0; i < page->count; i++)
-        if (isfinite(figure(&page->rows[i])))
+        if (isfinite(value_of(&page->rows[i])))
             d9_text_add(text, "<circle class=%s cx=%.1f cy=%.1f r=2 />\n", class, x_of(page, i),
-                        y_of(figure(&page->rows[i]), low, high));
+                        y_of(value_of(&page->rows[i]), low, high));
 }
 
 /* Draws both axes, with ticks at round values, and the word "epoch" below. */
@@ -77,7 +77,7 @@ static void put_axes(const d9_live_page *page, double low, double high, double s
 
 /* Draws one curve, or two (`second` NULL: one). The vertical axis ends at round values or at `most`. Draws nothing if
  * no epoch has a value. */
-static void put_curve(const d9_live_page *page, const char *title, figure first, figure second, double most,
+static void put_curve(const d9_live_page *page, const char *title, row_value first, row_value second, double most,
                       d9_text *text) {
     double low = INFINITY, high = -INFINITY;
     widen(page, first, &low, &high);

@@ -191,7 +191,7 @@ done:
     return status;
 }
 
-/* Copies NAME of the word --NAME or --NAME=VALUE, and returns d9_flag_find of it. */
+/* Copies NAME of the word --NAME or --NAME=VALUE. Returns the row of this option; NULL: there is none. */
 static const d9_flag *find_option(const parser *parser, const char *word, char name[OPTION_BYTES]) {
     const size_t length = strcspn(word, "=");
     snprintf(name, OPTION_BYTES, "%.*s", (int)(length > 2 ? length - 2 : 0), word + 2);

@@ -191,14 +191,14 @@ static int64_t true_class(const prediction *self, const char *path) {
 /* Keeps the tile of a sample if it is one of the first SHEET_MAX, in the order of the files or, with --worst-first,
  * from the worst on. Does nothing without a sheet. */
 static void keep_tile(prediction *self, int index, int slot, const double *probabilities) {
-    const char *path = self->samples.rows[index].path, *slash = strrchr(path, '/');
+    const char *path = self->samples.rows[index].path;
     const char *const *names = self->predictor.description->class_names;
     const int64_t first = self->ranked_classes[0], truth = true_class(self, path);
     if (!self->thumbnails) return;
     tile new = {.sort_key = self->options->worst_first ? probabilities[truth < 0 ? first : truth] : index,
                 .caption = {.label = names[first],
                             .truth = truth < 0 ? NULL : names[truth],
-                            .name = slash ? slash + 1 : path,
+                            .name = d9_text_file_name(path),
                             .probability = probabilities[first]}};
     const int last = self->tile_count < SHEET_MAX ? self->tile_count : SHEET_MAX - 1;
     if (self->tile_count == SHEET_MAX && !(new.sort_key < self->tiles[last].sort_key)) return;

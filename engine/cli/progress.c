@@ -34,14 +34,14 @@ void d9_time_range_format(d9_time_range range, char *text, size_t size) {
 /* ---- the line of a run, redrawn in place ---- */
 
 int d9_live_line_padding(const d9_live_line *line, int width) {
-    const int room = d9_cli_columns(line->cli) - 1, old = line->width < room ? line->width : room;
+    const int most = d9_cli_columns(line->cli) - 1, old = line->width < most ? line->width : most;
     return old > width ? old - width : 0;
 }
 
 void d9_live_line_show(d9_live_line *line, const char *text) {
-    const int room = d9_cli_columns(line->cli) - 1;
+    const int most = d9_cli_columns(line->cli) - 1;
     int width = (int)strlen(text);
-    if (width > room) width = room;
+    if (width > most) width = most;
     d9_cli_print(line->cli, "\r%.*s%*s", width, text, d9_live_line_padding(line, width), "");
     line->width = width;
 }
@@ -165,8 +165,8 @@ static int rate_columns(const d9_progress *progress) {
 
 static void print_header(d9_progress *progress, const d9_program *program) {
     char rate[24];
-    if (progress->header) return;
-    progress->header = true;
+    if (progress->header_printed) return;
+    progress->header_printed = true;
     snprintf(rate, sizeof rate, "%ss/s", d9_model_sample(progress->config->model));
     d9_cli_print(progress->cli, "epoch  train loss  %*s%s", score_columns(program), program->measure->word,
                  has_views(program) ? "  with TTA" : "");
@@ -177,7 +177,7 @@ static void print_header(d9_progress *progress, const d9_program *program) {
 /* Prints "about 27 minutes (25 to 31)", or "about 3.5 hours (3.2 to 4.0)" from three hours on. */
 static void print_about(d9_cli *cli, d9_time_range left) {
     const bool hours = left.median >= 3 * 3600;
-    const d9_time_range units = d9_time_range_times(left, 1 / (hours ? 3600.0 : 60.0));
+    const d9_time_range units = d9_time_range_scale(left, 1 / (hours ? 3600.0 : 60.0));
     char low[24], median[24], high[24];
     snprintf(low, sizeof low, "%.*f", hours, units.low);
     snprintf(median, sizeof median, "%.*f", hours, units.median);
@@ -193,13 +193,13 @@ static void print_about(d9_cli *cli, d9_time_range left) {
 static void predict_duration(d9_progress *progress, const d9_program *program, int64_t steps, double epoch_seconds,
                              bool last) {
     const int64_t timed = progress->epoch_steps++; /* number of timed steps, this one included */
-    if (progress->header || timed > D9_TIMED_STEPS) return;
+    if (progress->header_printed || timed > D9_TIMED_STEPS) return;
     if (timed > 0)
         progress->timed[timed - 1] = (epoch_seconds - progress->timed_seconds) / (double)(steps - progress->timed_end);
     progress->timed_end = steps;
     progress->timed_seconds = epoch_seconds;
     if (timed == 0 || (timed < D9_TIMED_STEPS && !last)) return;
-    const d9_time_range left = d9_time_range_times(d9_time_range_of(progress->timed, timed),
+    const d9_time_range left = d9_time_range_scale(d9_time_range_of(progress->timed, timed),
                                                    d9_seconds_left(program, progress->config, steps, 1));
     d9_live_line_clear(&progress->live);
     if (left.median >= 60) print_about(progress->cli, left);
@@ -318,7 +318,7 @@ d9_observer d9_progress_observer(d9_progress *progress, d9_cli *cli, const d9_co
                          .planned = on_planned,
                          .resumed = on_resumed,
                          .step = on_step,
-                         .evaluated = on_evaluated,
+                         .evaluation_progress = on_evaluated,
                          .epoch = on_epoch};
 }
 

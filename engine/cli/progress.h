@@ -1,4 +1,4 @@
-/* Output of a run: during training a live line on a terminal, a line per epoch, and live.html; then its final lines. */
+/* Output of a run: a live line on a terminal, a line per epoch, live.html, the final lines. Also train --find-lr. */
 #pragma once
 
 #include "cli/cli.h"
@@ -18,18 +18,18 @@ typedef struct d9_live_page {
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
     int count, capacity;
     int64_t steps;           /* completed */
-    double loss, rate, left; /* loss: of the epoch so far; rate: images/s; left: seconds to the end; NAN: not known */
+    double loss, rate, left; /* loss: of the epoch so far; rate: samples/s; left: seconds to the end; NAN: not known */
     double written_at;       /* time of the last write, CLOCK_MONOTONIC */
     bool warned, finished;   /* finished: the run has ended successfully */
 } d9_live_page;
 
 /* Initialises the page; writes nothing yet. `config` and `path` must outlive the page. */
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path);
-/* The next four functions serve the observer of a run (train/session.h). Each rewrites the page, d9_live_page_step at
- * most every two seconds. */
+/* The next four functions serve the observer of a run (train/session.h). Each rewrites the page if it has a path,
+ * d9_live_page_step at most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
-/* Only for a page with a path. `steps`: completed; `step_seconds`: per batch; `left`: seconds to the end of the run. */
+/* `steps`: completed; `loss`: of the epoch so far; `step_seconds`: per batch; `left`: seconds to the end of the run. */
 void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
 void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
 /* Writes the page for the last time, without reload, and frees its rows. `state`: text about the end of the run.
@@ -69,7 +69,7 @@ typedef struct d9_progress {
     double peak_rate;             /* measured, operations per second; 0: not measured */
     bool quiet;                   /* prints nothing; the page is written */
     d9_live_page page;
-    bool header; /* the header of the rows was printed */
+    bool header_printed; /* the header above the rows */
 } d9_progress;
 
 /* Returns an observer that draws with `progress`, which must outlive it. `page`: path of live.html; NULL: no page. */
@@ -100,6 +100,5 @@ void d9_run_describe(const d9_result *result, char *text, size_t size);
 /* A learning rate range test (Smith 2015, arXiv 1506.01186): the learning rate grows by a constant factor per step,
  * from far too small to far too large, and the training loss shows the useful range. Writes the loss at each learning
  * rate to OUT/rates.tsv and OUT/rates.svg and prints some of these losses, also after an interrupt. Discards the
- * network. Uses only the peak of the configured schedule; sets config->train.epochs. `quiet`: prints only the
- * result. */
-D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, d9_config *config, const char *out, bool quiet);
+ * network. Uses only the peak of the configured schedule. `quiet`: prints only the result. */
+D9_MUST_USE d9_status d9_find_lr(d9_cli *cli, const d9_config *config, const char *out, bool quiet);

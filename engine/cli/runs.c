@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-/* ---- the GPUs of --devices, which are tried before anything is written ---- */
+/* ---- checks before anything is written: the GPUs of --devices, options of a search; the table of options ---- */
 
 /* Returns D9_USAGE if an arm has a backend that uses no GPU. */
 static d9_status check_backends(d9_context *context, const d9_experiment *experiment) {
@@ -202,7 +202,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                                        .process_start = cli->process_start,
                                        .unsaved_steps = cli->unsaved_steps}},
                       .live = {.cli = cli},
-                      .ended = -1};
+                      .ended_count = -1};
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->open));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->seen));
     if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));

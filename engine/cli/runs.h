@@ -41,7 +41,7 @@ typedef struct d9_runs {
     d9_live_line live;      /* shows the current runs */
     double began;           /* start of training, CLOCK_MONOTONIC */
     d9_runs_shared *shared; /* memory shared with the worker processes */
-    int64_t ended;          /* number of runs that had ended when `open` was set; -1: not set yet */
+    int64_t ended_count;    /* number of runs that had ended when `open` was set; -1: not set yet */
     bool *open;             /* per run: this command's share has the run, which is neither done nor failed */
     d9_run_summary *seen;   /* per run, of a search: its state when the folder was last read */
 } d9_runs;

@@ -1,5 +1,5 @@
 /* Runs of several processes (--ranks): makes the command that starts the processes of a run, LAUNCHER N dawn9
- * experiment ... --run INDEX, and trains the run in each of them. */
+ * experiment ..., and trains the run in each process, which has the option --run INDEX. */
 #include "cli/runs.h"
 #include "core/process.h"
 #include "core/system.h"

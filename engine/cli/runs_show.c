@@ -66,13 +66,13 @@ enum { NAME_LEAST = 12, NAME_MOST = 120, LEFT_COLUMNS = 20 };
  * on the terminal beside `others` columns or NAME_LEAST, whichever is larger. */
 static int name_width(const d9_runs *runs, int others) {
     const d9_experiment *experiment = runs->experiment;
-    const int columns = d9_cli_columns(runs->cli), room = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
+    const int columns = d9_cli_columns(runs->cli), rest = columns > others + NAME_LEAST ? columns - others : NAME_LEAST;
     int width = 0;
     for (int i = 0; i < experiment->arm_count; i++) {
         int length = (int)strlen(experiment->arms[i].name);
         if (length > width) width = length;
     }
-    const int most = room < NAME_MOST ? room : NAME_MOST;
+    const int most = rest < NAME_MOST ? rest : NAME_MOST;
     return width > most ? most : width;
 }
 
@@ -298,8 +298,8 @@ static void update_open(d9_runs *runs) {
     d9_context quiet = runs->cli->context;
     int64_t ended = 0;
     for (int64_t i = 0; i < runs->count; i++) ended += runs->shared->runs[i].ended;
-    if (ended == runs->ended) return;
-    runs->ended = ended;
+    if (ended == runs->ended_count) return;
+    runs->ended_count = ended;
     for (int64_t i = 0; i < runs->count; i++) {
         d9_run_state state;
         runs->open[i] = d9_work_has(&runs->work, i) && d9_experiment_run_is_trained(runs->experiment, i) &&
@@ -338,7 +338,7 @@ static const char *format_time_left(const d9_runs *runs, char text[48]) {
         if (runs->open[i] && !progress.ended) left += operations_of(runs, i) * (1 - progress.done);
     }
     text[0] = 0;
-    if (d9_runs_is_search(runs) || left == 0 || computed <= 0 || (runs->ended == 0 && seconds < SECONDS_LEAST))
+    if (d9_runs_is_search(runs) || left == 0 || computed <= 0 || (runs->ended_count == 0 && seconds < SECONDS_LEAST))
         return text;
     d9_duration_format(left * seconds / computed, duration, sizeof duration);
     snprintf(text, 48, "about %s left", duration);
@@ -356,7 +356,7 @@ static void update_progress(const d9_runs *runs, int64_t index, const d9_program
     progress->done = 1 - d9_operations_left(program, config, step) / progress->operations;
 }
 
-/* Records the progress of a run, and shows it unless this is a worker: the parent of workers shows all runs. */
+/* Records the progress of a run. Shows it on a terminal unless this is a worker, whose parent shows all runs. */
 static void on_step(void *user, int64_t index, const d9_program *program, int64_t step, double loss) {
     d9_runs *runs = user;
     char text[200], loss_text[32] = "", left[48];

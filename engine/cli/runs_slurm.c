@@ -23,7 +23,7 @@ static int64_t task_count(const d9_runs *runs) {
     return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
-/* Adds this command without the options that only the submission needs and, except in a search, with --shard I/N.
+/* Adds this command without the options of the submission and its output and, except in a search, with --shard I/N.
  * `shard`: I, inserted without quotes, so it may be shell code. */
 static d9_status add_command(const d9_runs *runs, const char *shard, d9_text *text) {
     static const char *const dropped[] = {"--slurm", "--retry", "--json", "--requeue", "--commands", "--dry-run"};

@@ -53,7 +53,7 @@ static d9_status predict_run(d9_context *context, const d9_config *config, d9_ti
     D9_TRY(run_step(&session, &step, timed)); /* warms up: it touches all memory for the first time; not counted */
     for (int i = 0; i < D9_TIMED_STEPS; i++) D9_TRY(run_step(&session, &step, &timed[i]));
     *seconds =
-        d9_time_range_times(d9_time_range_of(timed, D9_TIMED_STEPS), d9_seconds_left(&session.program, config, 0, 1));
+        d9_time_range_scale(d9_time_range_of(timed, D9_TIMED_STEPS), d9_seconds_left(&session.program, config, 0, 1));
 done:
     if (session.context) d9_session_close(&session);
     return status;
@@ -129,7 +129,7 @@ static d9_status show_time(const d9_runs *runs, const work *first, const work *a
     }
     const double ratio = first->operations > 0 ? all->operations / first->operations : all->runs;
     d9_time_range_format(seconds, one_text, sizeof one_text);
-    d9_time_range_format(d9_time_range_times(seconds, ratio), all_text, sizeof all_text);
+    d9_time_range_format(d9_time_range_scale(seconds, ratio), all_text, sizeof all_text);
     d9_cli_print(runs->cli,
                  "time       about %s for all remaining runs, one at a time; %s for one of %s, by its first steps\n",
                  all_text, one_text, d9_experiment_arm(runs->experiment, 0)->name);

@@ -102,7 +102,7 @@ static d9_status find_record_folder(d9_cli *cli, const char *config, const char 
     const char *slash = strrchr(config, '/');
     char *own, *path;
     *folder = NULL;
-    if (strcmp(slash ? slash + 1 : config, "config.yaml") != 0) goto done;
+    if (strcmp(d9_text_file_name(config), "config.yaml") != 0) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &own, "%.*s", slash ? (int)(slash - config) : 1,
                            slash ? config : "."));
     for (int i = 0; i < 2; i++) {
@@ -272,7 +272,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     if (status != D9_OK) return status;
     d9_train_options train = {
         .write_model = d9_model_write,
-        .start_model = d9_model_load_initial_weights,
+        .load_weights = d9_model_load_initial_weights,
         .config = config,
         .seed = (uint64_t)config->seed,
         .out = out,
@@ -406,7 +406,7 @@ done:
     return status;
 }
 
-/* Checks the folder of a seed. Called for every seed before the first run, so that no folder is rejected later. */
+/* Checks configuration, inputs and folder of a seed; of every seed before the first run, so that none fails later. */
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many) {
     d9_status status;
     d9_config *config = NULL;
@@ -542,8 +542,8 @@ static d9_status compare_runs(d9_cli *cli, const train_options *options) {
 
 static d9_status run(d9_cli *cli, const void *options) {
     const train_options *chosen = options;
-    const d9_status joined = d9_cli_connect_processes(cli);
-    if (joined != D9_OK) return joined;
+    const d9_status connected = d9_cli_connect_processes(cli);
+    if (connected != D9_OK) return connected;
     if (chosen->find_lr) return find_learning_rate(cli, chosen);
     if (chosen->html && chosen->events)
         return d9_fail(&cli->context, D9_USAGE, "--html: cannot be combined with --events");

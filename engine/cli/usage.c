@@ -1,4 +1,4 @@
-/* Help on the terminal: the overview, and the help of each command. */
+/* Help on the terminal: the overview and the help of each command; texts and line breaking that other help shares. */
 #include "cli/help.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* dawn9 verify: compares the results of this build's step program with those of another framework; prints a row per
- * group of tensors. */
+ * comparison (verify/verify.h). */
 #include "cli/cli.h"
 #include "core/process.h"
 #include "core/system.h"

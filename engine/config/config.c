@@ -158,7 +158,7 @@ done:
 
 /* ---- companions ---- */
 
-/* Checks that `ablate` maps tricks to settings. The settings are checked when an arm of an ablation is made. */
+/* Reads `ablate`, a map of tricks to settings. The settings are checked when an arm of an ablation is made. */
 static d9_status bind_ablate(d9_context *context, d9_config *config, d9_tree *root) {
     d9_status status = D9_OK;
     const d9_tree *map = d9_tree_find(root, "ablate");
@@ -190,7 +190,7 @@ double d9_config_published(const d9_config *config) {
     return config->published.scores[d9_measure_index(config->measure)];
 }
 
-/* Early stopping, keep: best and a plateau of the learning rate need validation images, because the test set must not
+/* Early stopping, keep: best and a plateau of the learning rate need validation data, because the test set must not
  * be used for selection. Early stopping also needs an evaluation after each epoch, a plateau some during training. */
 static d9_status check_selection(d9_context *context, const d9_config *config, const d9_tree *root) {
     const bool best = config->keep == D9_KEEP_BEST, stops = config->eval.patience > 0,
@@ -239,9 +239,8 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     if (!edits || !edits->eval_only) D9_TRY(check_selection(context, config, root));
     if (config->title) goto done;
     const char *name = d9_text_file_name(path);
-    const size_t length = strlen(name);
-    const bool yaml_file = length > 5 && strcmp(name + length - 5, ".yaml") == 0;
-    D9_TRY(d9_arena_format(context, &config->arena, &title, "%.*s", (int)length - (yaml_file ? 5 : 0), name));
+    const size_t length = strlen(name) - (d9_text_ends_in(name, ".yaml") ? strlen(".yaml") : 0);
+    D9_TRY(d9_arena_format(context, &config->arena, &title, "%.*s", (int)length, name));
     config->title = title;
 done:
     return status;

@@ -97,7 +97,7 @@ typedef struct d9_config {
     struct {
         double epochs, weight_decay, momentum, bias_lr_multiplier, beta2, epsilon, plateau;
         int64_t batch_size, accumulate, norm_groups;
-        int loss;          /* d9_loss, a row of D9_LOSS_ROWS */
+        int loss;          /* d9_loss (kernels/formulas/rows.h) */
         int optimizer;     /* d9_optimizer */
         int class_weights; /* d9_class_weights_kind */
         int momentum_form; /* d9_momentum_form */

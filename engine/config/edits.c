@@ -66,9 +66,9 @@ static d9_status make_layer(d9_context *context, d9_arena *arena, const d9_confi
     d9_place place = {.source = edit->option ? edit->option : d9_config_edit_option(edit->kind)};
     D9_TRY(d9_arena_copy(context, arena, edit->text, copy));
     const char *value = edit->option ? strchr(edit->text, '=') : NULL;
-    char *said;
-    D9_TRY(d9_arena_copy(context, arena, value ? value + 1 : edit->text, &said));
-    place.edit = said;
+    char *argument;
+    D9_TRY(d9_arena_copy(context, arena, value ? value + 1 : edit->text, &argument));
+    place.edit = argument;
     D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &place, NULL, layer));
 done:
     return status;

@@ -86,13 +86,13 @@ done:
     return status;
 }
 
-/* Adds the version of the rule that draws test and validation samples: 2 by the names of files; 3, for tables without a
- * column of groups or parts, by paths. */
+/* Adds, for folder, text and labelled, the version of the rule that draws test and validation samples: 2, by the names
+ * of files; 3, for tables without a column of groups or parts, by paths. */
 static d9_status add_split_rule(settings *all, const d9_config *config) {
     static const char *const drawn[] = {"folder", "text", "labelled"};
-    bool by_name = false;
-    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) by_name |= !strcmp(config->data.dataset, drawn[i]);
-    if (!by_name) return D9_OK;
+    bool is_drawn = false;
+    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) is_drawn |= !strcmp(config->data.dataset, drawn[i]);
+    if (!is_drawn) return D9_OK;
     const bool by_path =
         strcmp(config->data.dataset, "labelled") == 0 && !config->data.group_column && !config->data.split_column;
     return add_setting(all, "data.split", by_path ? "3" /* D9_SPLIT_BY_PATH */ : "2" /* D9_SPLIT_BY_NAME */, false);

@@ -19,9 +19,9 @@ static void end_line(const printer *printer, size_t start, const d9_tree *node, 
     if (printer->origins) {
         const size_t width = text->size - start;
         d9_text_add(text, "%*s# ", width + 2 < ORIGIN_COLUMN ? (int)(ORIGIN_COLUMN - width) : 2, "");
-        /* a comment must not contain the line breaks that a text of the command line may have */
-        d9_text_add_blanked(text, node ? node->key_place.source : default_origin);
-        if (node && node->key_place.edit) d9_text_add(text, " "), d9_text_add_blanked(text, node->key_place.edit);
+        /* escaped, because a comment must not contain the line breaks that a text of the command line may have */
+        d9_text_add_escaped(text, node ? node->key_place.source : default_origin);
+        if (node && node->key_place.edit) d9_text_add(text, " "), d9_text_add_escaped(text, node->key_place.edit);
         if (node && node->key_place.line > 0) d9_text_add(text, ":%d", node->key_place.line);
     }
     d9_text_add(text, "\n");

@@ -14,7 +14,7 @@ static const char *const type_words[] = {
     [D9_OPTION_CHOICE] = "word",           [D9_OPTION_INTS] = "list of whole numbers",
     [D9_OPTION_REALS] = "list of numbers", [D9_OPTION_SCHEDULE] = "schedule"};
 
-/* Adds the bounds of an option; 0 and 0 mean none. A maximum from 1e15 on only prevents overflow and is not shown. */
+/* Adds the bounds of an option; 0 and 0 mean none. A maximum from 1e15 on, or infinity, is not shown. */
 static void add_bounds(const d9_option *option, d9_text *text) {
     const double endless = 1e15;
     if (option->minimum == 0 && option->maximum == 0) return;

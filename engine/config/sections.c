@@ -1,4 +1,4 @@
-/* The option tables of all keys except the options of tricks and models. */
+/* The option tables of all keys except the options of tricks and models, and the list of all option tables. */
 #include "config/config.h"
 #include "data/dataset.h"
 

@@ -79,7 +79,7 @@ static void write_real(const void *field, d9_text *text) {
 
 /* ---- words ---- */
 
-/* True if the text of `length` bytes has this word, whatever the case. */
+/* True if the text of `length` bytes contains this word, ignoring case. */
 static bool has_word(const char *text, int length, const char *word) {
     const int size = (int)strlen(word);
     for (int i = 0; i + size <= length; i++)

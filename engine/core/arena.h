@@ -1,5 +1,5 @@
 /* An arena: many small allocations that are freed together. Its memory is zeroed and 16-byte aligned. A zeroed d9_arena
- * is empty. Its functions return D9_DEVICE if memory runs out. */
+ * is empty. A function that fails returns D9_DEVICE: memory ran out, or a text could not be formatted. */
 #pragma once
 
 #include "core/context.h"
@@ -14,7 +14,7 @@ D9_MUST_USE d9_status d9_arena_allocate(d9_context *context, d9_arena *arena, si
     d9_arena_allocate_items((context), (arena), (size_t)(count), sizeof **(pointer), (pointer))
 D9_MUST_USE d9_status d9_arena_allocate_items(d9_context *context, d9_arena *arena, size_t count, size_t item_bytes,
                                               void *pointer); /* address of a pointer to any object type */
-/* Makes room for one more item in the array `*items`, which holds `count` items in an arena. A full array is copied to
+/* Ensures space for one more item in the array `*items`, which has `count` items in an arena. A full array is copied to
  * an array of twice the capacity (16 items if `*capacity` is 0), and `*items` and `*capacity` are updated. */
 #define D9_ARENA_GROW(context, arena, count, capacity, items)                                                          \
     d9_arena_grow((context), (arena), (size_t)(count), sizeof **(items), (capacity), (items))

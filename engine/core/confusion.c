@@ -27,7 +27,7 @@ typedef struct score_sums {
 } score_sums;
 
 static void add_scores(score_sums *sums, d9_class_scores own, bool occurs) {
-    sums->sum.precision += own.precision; /* zeros if the class does not occur */
+    sums->sum.precision += own.precision; /* zeros if the class or label does not occur */
     sums->sum.recall += own.recall;
     sums->sum.f1 += own.f1;
     sums->occurring += occurs;

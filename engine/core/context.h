@@ -1,7 +1,7 @@
-/* The context: keeps the first error message, and gives access to files and memory (core/system.h) and to the log.
+/* Status codes, and the context: the first error message, requests to stop, the log, and the table of file and memory
+ * calls (core/system.h).
  *
- * Conventions: a function that fails with a message returns d9_status and returns its results through out-parameters;
- * only the command line prints. */
+ * A function that fails with a message returns d9_status; out-parameters get its results. Only cli/ prints. */
 #pragma once
 
 #include <signal.h>

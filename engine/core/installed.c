@@ -19,7 +19,7 @@ enum { FOLDERS = 4 };
 
 /* Folders in which files of each kind are looked for. `beside`: relative to the folder of this program or library.
  * `below_prefix`: relative to DAWN9_PREFIX. `subfolders` (ends with NULL): subfolders of these folders, and of the
- * current one, that are searched too. DAWN9_LIBDIR is lib, lib64 or lib/x86_64-linux-gnu. */
+ * current one, that are searched too. DAWN9_LIBDIR is CMAKE_INSTALL_LIBDIR, by default lib. */
 static const struct {
     const char *beside[FOLDERS], *below_prefix, *subfolders[FOLDERS];
 } places[] = {
@@ -49,8 +49,8 @@ static bool find_self(char path[D9_PROGRAM_BYTES]) {
     return d9_program_path(path);
 }
 
-/* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, so that paths
- * in messages have no "..". Stops at a component that begins with a dot. Returns the remaining length. */
+/* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, to shorten
+ * paths in messages. Stops at a component that begins with a dot. Returns the remaining length. */
 static int climb_parents(const char *folder, int length, const char **path) {
     while (length > 0 && strncmp(*path, "../", 3) == 0) {
         int start = length;
@@ -58,7 +58,6 @@ static int climb_parents(const char *folder, int length, const char **path) {
         if (folder[start] == '.') break;
         *path += 3;
         length = start > 0 ? start - 1 : 0;
-        if (start == 1) break; /* the parent is the root */
     }
     return length;
 }

@@ -1,7 +1,7 @@
 /* Finds the files that come with dawn9: modules, configurations, experiments and reference cases. The search starts at
  * the program or libdawn9.so that contains this code, so an installed folder may be moved. A program that links
  * libdawn9.a lies elsewhere: the program, or its user, sets the environment variable DAWN9_PREFIX to the folder in
- * which dawn9 is installed. */
+ * which dawn9 is installed. Also finds the running program, paths relative to a file, and the model of a run. */
 #pragma once
 
 #include "core/arena.h"
@@ -40,7 +40,7 @@ typedef struct d9_installed_module {
     const char *what;   /* start of error messages: "backend cuda" */
     const char *file;   /* "dawn9-cuda.so" */
     const char *symbol; /* name of the function that it exports */
-    const char *advice; /* end of the error message if it is missing: "build with ..., or ..." */
+    const char *advice; /* end of the error message if `file` is missing: "build with ..., or ..." */
 } d9_installed_module;
 
 /* Loads a module and sets *symbol to the function that it exports. The module stays loaded until the process ends.

@@ -6,7 +6,7 @@
 /* Number of physical cores that this process may use by affinity mask and cgroup quota (rounded up); at least 1. */
 int d9_default_threads(void);
 
-/* Common name of the processor; "processor" if unknown. */
+/* Brand name of the processor, with family and model if the brand has no digit; "processor" if unknown. */
 void d9_processor_name(char *name, size_t size);
 /* Memory in bytes that this process may use: all of the machine's, or the cgroup limit if that is lower. */
 int64_t d9_memory_bytes(void);
@@ -28,5 +28,5 @@ int d9_machine_threads(const d9_machine *machine);
 double d9_machine_memory_limit(const d9_machine *machine);
 /* Cache sizes of the first processor in bytes: level 1 data, level 2, level 3; 0: unknown. */
 void d9_machine_caches(const d9_machine *machine, int64_t bytes[3]);
-/* Common name of the processor; "processor" if unknown. */
+/* Name of the processor, as d9_processor_name. */
 void d9_machine_processor(const d9_machine *machine, char *name, size_t size);

@@ -10,8 +10,7 @@ typedef struct d9_evaluated {
     const double *logits;  /* (samples, classes), without NaN */
     const int32_t *labels; /* (samples): the class; -1: left out of perplexity; for AUC bit c: the sample has label c */
     int64_t samples, classes;
-    double loss,
-        loss_count; /* sum of the cross-entropies, natural logarithm, and their number; read if logits is NULL */
+    double loss, loss_count; /* sum of the cross-entropies (in nats) and their number; read only if logits is NULL */
 } d9_evaluated;
 
 typedef struct d9_measure {
@@ -38,7 +37,7 @@ typedef struct d9_measure {
     d9_status (*compute)(d9_context *context, const d9_evaluated *evaluated, double *score, double *by_label);
 } d9_measure;
 
-/* The measure of this name (NULL: accuracy, the measure of records that name none), or at this index; NULL: none. */
+/* The measure of this name (NULL: accuracy, as in records that name none), or at this index. NULL if there is none. */
 const d9_measure *d9_measure_find(const char *name);
 const d9_measure *d9_measure_at(int index);
 enum { D9_MEASURE_COUNT = 3 };

@@ -56,7 +56,7 @@ static void become_program(const d9_signal_guard *guard, pid_t parent, const cha
 }
 
 /* Waits for the child. When a signal that the guard blocks arrives, sends the child SIGTERM: background jobs of a shell
- * ignore SIGINT. Returns the last such signal; 0: none. */
+ * ignore SIGINT. Returns the last signal that arrived; 0: none. */
 static int wait_for_child(pid_t child, int *state) {
     const struct timespec poll = {.tv_nsec = POLL_NANOSECONDS};
     sigset_t signals;
@@ -300,7 +300,7 @@ done:
 
 /* ---- the GPU of a process, among those that CUDA_VISIBLE_DEVICES lists ---- */
 
-static const char variable[] = "CUDA_VISIBLE_DEVICES";
+static const char visible_devices[] = "CUDA_VISIBLE_DEVICES";
 
 static bool is_uuid(const char *name) { return strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0; }
 
@@ -320,7 +320,7 @@ static bool entry_matches(const char *entry, size_t length, int64_t index, const
 }
 
 d9_status d9_gpu_choose(d9_context *context, const char *name) {
-    const char *list = getenv(variable), *entry = list;
+    const char *list = getenv(visible_devices), *entry = list;
     char chosen[128];
     int64_t index = 0;
     size_t length = 0;
@@ -331,12 +331,12 @@ d9_status d9_gpu_choose(d9_context *context, const char *name) {
         if (!entry || entry_matches(entry, length, index, name)) break;
     }
     if (list && !entry)
-        return d9_fail(context, D9_DEVICE, "%s is not among the %lld GPUs of %s=%s", name, (long long)index, variable,
-                       list);
+        return d9_fail(context, D9_DEVICE, "%s is not among the %lld GPUs of %s=%s", name, (long long)index,
+                       visible_devices, list);
     if (entry && !is_uuid(name))
         snprintf(chosen, sizeof chosen, "%.*s", (int)length, entry);
     else
         snprintf(chosen, sizeof chosen, "%s", name);
-    setenv(variable, chosen, 1);
+    setenv(visible_devices, chosen, 1);
     return D9_OK;
 }

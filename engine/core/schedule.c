@@ -1,4 +1,4 @@
-/* Schedules are pure functions of the step. */
+/* Evaluates schedules: see schedule.h. */
 #include "core/schedule.h"
 
 #include <math.h>

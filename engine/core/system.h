@@ -1,5 +1,5 @@
-/* The table of the engine's file and memory calls; libraries, and calls without an entry, bypass it. Tests replace
- * entries to inject faults: a full disk, a short read, a failed allocation. Failures follow POSIX: -1 and errno. */
+/* The table of the engine's file and memory calls, and the functions built on it; also clocks. Libraries, and calls
+ * without an entry, bypass the table. Tests replace entries to inject faults. Failures follow POSIX: -1 and errno. */
 #pragma once
 
 #include "core/context.h"
@@ -36,15 +36,15 @@ D9_MUST_USE d9_status d9_allocate(d9_context *context, size_t bytes, const char 
 D9_MUST_USE d9_status d9_allocate_items(d9_context *context, size_t count, size_t item_bytes, const char *purpose,
                                         void *pointer); /* address of a pointer to any object type */
 void d9_release(d9_context *context, void *pointer);    /* NULL is ignored */
-/* Makes room for `more` items after the first `count` of the array `*items`, which has space for `*capacity` items (0
+/* Ensures space for `more` items after the first `count` of the array `*items`, whose capacity is `*capacity` items (0
  * if it is NULL). If the space is too small, the items move to an array of at least twice the capacity. */
 #define D9_GROW(context, count, more, purpose, capacity, items)                                                        \
     d9_grow_items((context), (size_t)(count), (size_t)(more), sizeof **(items), (purpose), (capacity), (items))
 D9_MUST_USE d9_status d9_grow_items(d9_context *context, size_t count, size_t more, size_t item_bytes,
                                     const char *purpose, size_t *capacity, void *items);
 
-/* Size limits in bytes for reading a file, by its content: text, such as plans and logs; records of runs and
- * experiments, which grow with the number of epochs and runs; images, corpora and published data files; tensors. */
+/* Size limits in bytes for reading a file, by its content: small files, such as texts, plans and logs; records of runs
+ * and experiments, which grow with the number of epochs and runs; images, corpora and published data files; tensors. */
 #define D9_TEXT_MAX_BYTES    ((size_t)16 << 20)
 #define D9_RECORD_MAX_BYTES  ((size_t)1 << 30)
 #define D9_IMAGE_MAX_BYTES   ((size_t)1 << 30)

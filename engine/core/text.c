@@ -1,4 +1,4 @@
-/* Growing text, UTF-8, edit distance, lists of words, and parsing of numbers. */
+/* Growing text, escaping, UTF-8, edit distance, lists of words, and numbers as text. */
 #include "core/text.h"
 #include "core/system.h"
 

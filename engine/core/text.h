@@ -41,7 +41,7 @@ uint32_t d9_text_next(const char **text);
 /* Ending of a noun after its count: "s", or "" if the count is 1. */
 static inline const char *d9_text_plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-const char *d9_text_file_name(const char *path); /* the part of `path` after its last slash */
+const char *d9_text_file_name(const char *path); /* the part of `path` after its last slash; without a slash, `path` */
 
 /* Bytes of the byte order mark at the beginning of a UTF-8 file: 3, or 0 if there is none. */
 size_t d9_text_mark_bytes(const uint8_t *text, size_t size);
@@ -58,12 +58,12 @@ bool d9_text_begins_at_home(const char *path, char *message, size_t size);
 
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
-/* Characters of names that need no quotes in YAML, in a path or in a shell. */
+/* Characters that need no quotes in YAML or a shell, and that suit the name of a file. */
 #define D9_NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-"
 
 /* The candidate nearest to `word` by edit distance; in a tie, one that `word` begins with ("resnet50": resnet, not
- * resnet9). If none is near: the first candidate that begins with `word`, if `word` has 3 letters or more; else
- * NULL. */
+ * resnet9). If none is near (edits: at most a third of the letters, rounded up): the first candidate that begins with
+ * `word`, if `word` has 3 letters or more; else NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
 /* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */

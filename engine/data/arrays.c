@@ -219,14 +219,12 @@ done:
     return status;
 }
 
-/* Names the classes "0", "1", and so on. */
-static d9_status name_classes(d9_context *context, d9_dataset *dataset) {
-    d9_status status = D9_OK;
-    char **names;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &dataset->arena, dataset->classes, &names));
-    for (int64_t i = 0; i < dataset->classes; i++)
-        D9_TRY(d9_arena_format(context, &dataset->arena, &names[i], "%lld", (long long)i));
-    dataset->class_names = (const char *const *)names;
+d9_status d9_dataset_number_classes(d9_context *context, d9_arena *arena, int64_t classes, const char *const **names) {
+    d9_status status;
+    char **made;
+    D9_TRY(D9_ARENA_ALLOCATE(context, arena, classes, &made));
+    for (int64_t i = 0; i < classes; i++) D9_TRY(d9_arena_format(context, arena, &made[i], "%lld", (long long)i));
+    *names = (const char *const *)made;
 done:
     return status;
 }
@@ -252,7 +250,7 @@ d9_status d9_arrays_load(d9_context *context, const d9_dataset_options *options,
         D9_TRY(load_split(context, &arena, folder, "test_", dataset, &dataset->test));
     if (known == 0) D9_TRY(check_classes(context, folder, trained, dataset));
     if (dataset->classes < known) dataset->classes = known; /* images to evaluate may lack classes of the model */
-    D9_TRY(name_classes(context, dataset));
+    D9_TRY(d9_dataset_number_classes(context, &dataset->arena, dataset->classes, &dataset->class_names));
 done:
     d9_arena_free(context, &arena);
     return status;

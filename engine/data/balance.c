@@ -28,7 +28,7 @@ static void warn_small_classes(d9_context *context, const d9_dataset *dataset, c
     const int64_t below = list_classes_below(dataset, counts, least, &named);
     if (below > 0 && d9_text_status(&named) == D9_OK)
         d9_log(context, D9_LOG_WARNING, "%s: %lld of %lld %s have %s (%s)", what, (long long)below,
-               (long long)dataset->classes, dataset->several ? "labels" : "classes", have, d9_text_get(&named));
+               (long long)dataset->classes, dataset->multi_label ? "labels" : "classes", have, d9_text_get(&named));
     d9_text_free(&named);
 }
 
@@ -50,8 +50,8 @@ static void warn_uneven(d9_context *context, const d9_dataset *dataset, const in
 void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, int64_t *counts) {
     for (int64_t c = 0; c < dataset->classes; c++) counts[c] = 0;
     for (int64_t i = 0; i < part->count; i++)
-        for (int64_t c = 0; c < dataset->classes && dataset->several; c++) counts[c] += part->labels[i] >> c & 1;
-    for (int64_t i = 0; i < part->count && !dataset->several; i++) counts[part->labels[i]]++;
+        for (int64_t c = 0; c < dataset->classes && dataset->multi_label; c++) counts[c] += part->labels[i] >> c & 1;
+    for (int64_t i = 0; i < part->count && !dataset->multi_label; i++) counts[part->labels[i]]++;
 }
 
 d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
@@ -62,11 +62,11 @@ d9_status d9_dataset_warn(d9_context *context, const d9_dataset *dataset) {
     D9_TRY(D9_ALLOCATE(context, dataset->classes, "counts of classes", &evaluated));
     d9_dataset_class_counts(dataset, &dataset->train, trained);
     d9_dataset_class_counts(dataset, &dataset->test, evaluated);
-    if (!dataset->several) warn_uneven(context, dataset, trained);
+    if (!dataset->multi_label) warn_uneven(context, dataset, trained);
     warn_small_classes(context, dataset, trained, FEW, dataset->tokens ? "few texts" : "few images",
                        "fewer than 20 to train on");
     warn_small_classes(context, dataset, evaluated, 1,
-                       dataset->several ? "the AUC leaves out labels" : "the accuracy leaves out classes",
+                       dataset->multi_label ? "the AUC leaves out labels" : "the accuracy leaves out classes",
                        dataset->tokens ? "no text to evaluate on" : "no image to evaluate on");
 done:
     d9_release(context, trained);

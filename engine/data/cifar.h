@@ -19,7 +19,7 @@ D9_MUST_USE d9_status d9_cifar_read(d9_context *context, const char *name, const
                                     const char *path, uint8_t **bytes, size_t *size);
 
 /* Converts a file of the Python version, `pickle`, to the binary layout of `records` records; free *binary with
- * d9_release. `labels`: keys of the lists of labels, in the order of the binary layout; labels[1] NULL: there is one.
+ * d9_release. `labels`: keys of the lists of labels, in the order of the binary layout; labels[1] NULL: one list.
  * Returns D9_DATA, with the offset, unless the pickle has the form in which Python 2 wrote such a dictionary. Nothing
  * in the pickle is executed. */
 D9_MUST_USE d9_status d9_cifar_convert(d9_context *context, const char *path, const char *const labels[2],

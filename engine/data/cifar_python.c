@@ -49,7 +49,7 @@ typedef struct reader {
 
 typedef struct token {
     int code;
-    const uint8_t *argument; /* the bytes after the opcode; of TEXT and LONG_TEXT those of the text itself */
+    const uint8_t *argument; /* the bytes after the opcode; after TEXT and LONG_TEXT the text without its length */
     size_t size;
 } token;
 

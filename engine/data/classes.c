@@ -1,4 +1,4 @@
-/* Reads, splits and decodes a folder of class folders; see classes.h. */
+/* Lists the files of a folder of class folders and splits them into parts; decode.c decodes them. See classes.h. */
 #include "data/classes.h"
 
 #include <stdlib.h>
@@ -317,8 +317,8 @@ done:
 }
 
 /* Splits a class by D9_SPLIT_BY_NAME. If the draws leave the test part empty, the file with the lowest draw is moved to
- * the test part; if they leave training empty, that with the highest is moved to training, unless the class has one
- * file. `moved` counts the moved files and keeps the first. */
+ * the test part; if they leave training empty, the file with the highest draw is moved to training, unless the class
+ * has one file. `moved` counts the moved files and keeps the first. */
 static d9_status split_by_name(d9_context *context, d9_arena *arena, uint64_t seed, const class_folder *class,
                                int64_t label, d9_class_files *train, d9_class_files *test, moved_files *moved) {
     d9_status status;
@@ -414,7 +414,7 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
     d9_status status = D9_OK;
     const d9_provenance *known = options->known;
     const bool same_kind =
-        dataset->tokens == (options->known_vocabulary != NULL); /* false: d9_description_apply will fail */
+        dataset->tokens == (options->known_vocabulary != NULL); /* false: d9_description_check fails later */
     const bool named = known && known->class_names && !kind->classes && same_kind;
     const char *part[D9_PARTS], *root;
     tree found, classes;
@@ -435,9 +435,9 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
     D9_TRY(d9_class_files_shuffle(context, arena, options->seed, &files[0]));
     D9_TRY(copy_class_names(context, &classes, dataset));
     D9_TRY(d9_class_files_decode(context, arena, options, kind, files, parts, dataset));
-    const bool only = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
-    if (only && !(options->known && options->known->validation)) dataset->valid = dataset->test;
-    dataset->no_test = only;
+    const bool val_is_test = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
+    if (val_is_test && !(options->known && options->known->validation)) dataset->valid = dataset->test;
+    dataset->no_test = val_is_test;
     if (!options->known) warn_moved(context, kind, &moved, &classes);
 done:
     return status;

@@ -32,7 +32,7 @@ typedef struct d9_file_kind {
     const char *const *classes; /* names of the class folders, ended by NULL; others are ignored without a warning.
                                    `classes` NULL: every folder is a class */
     /* Decodes a file into `sample`, which is zeroed and has d9_sample_bytes bytes; several threads call it at once.
-     * D9_DATA: the file is damaged or too large. */
+     * D9_DATA: the file is unreadable, damaged or too large. */
     d9_status (*decode)(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset,
                         d9_class_file *file, uint8_t *sample);
 } d9_file_kind;
@@ -56,7 +56,7 @@ D9_MUST_USE d9_status d9_class_files_check_folder(d9_context *context, const d9_
 /* Replaces list->files by an array in `arena`, in an order drawn by the seed. */
 D9_MUST_USE d9_status d9_class_files_shuffle(d9_context *context, d9_arena *arena, uint64_t seed, d9_class_files *list);
 /* Decodes the lists of training, test and, if `parts` is 3, validation files into the splits of `dataset`, whose
- * classes and sample size are set, in the order of the lists. Warns of damaged files and names the first 50. With
+ * classes and sample size are set, in the order of the lists. Reports damaged files and names the first 50. With
  * options->skip_damaged they are removed from the lists; otherwise returns D9_DATA. */
 D9_MUST_USE d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_dataset_options *options,
                                             const d9_file_kind *kind, d9_class_files *lists, int parts,

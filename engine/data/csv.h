@@ -34,8 +34,8 @@ typedef struct d9_csv_column {
 } d9_csv_column;
 
 typedef struct d9_csv {
-    int64_t rows;       /* without faulty ones */
-    int columns;        /* elements of `wanted` */
+    int64_t rows;       /* number of rows without a fault */
+    int columns;        /* number of columns in `wanted` */
     const char **cells; /* (rows, columns), pointing into the text; NULL: the column was not asked for, or is missing */
     int64_t *lines;     /* (rows): line of the file, from 1 */
 } d9_csv;

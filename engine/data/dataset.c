@@ -1,4 +1,4 @@
-/* Loads a dataset: finds its folder, reads it, splits off test and validation images, measures mean and deviation. */
+/* Loads and describes datasets: folder, parts, mean and deviation, size of the images, digest. See also source.h. */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -174,7 +174,7 @@ static d9_status check_remaining(d9_context *context, const d9_dataset_options *
     int64_t missing;
     const char *noun = d9_sample_noun(dataset);
     const bool table = strcmp(dataset->name, "labelled") == 0;
-    if (!d9_dataset_needs_path(dataset->name) || dataset->several) return D9_OK;
+    if (!d9_dataset_needs_path(dataset->name) || dataset->multi_label) return D9_OK;
     D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing < 0) goto done;
     const char *class = dataset->class_names[missing];
@@ -199,20 +199,20 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
     const int32_t *labels = dataset->test.labels;
     bool differ = false;
     for (int64_t i = 1; i < dataset->test.count; i++) differ |= labels[i] != labels[0];
-    if (!dataset->several || differ) return D9_OK;
+    if (!dataset->multi_label || differ) return D9_OK;
     return d9_fail(context, D9_DATA,
                    "%s: the area under the curve is undefined, because every one of the %lld images to evaluate on "
                    "has, or lacks, each label",
                    options->table ? options->table : "labels.csv", (long long)dataset->test.count);
 }
 
-/* Splits off a sixth as the test set if the source has none, identifies the user's own samples, replaces the test set
+/* Splits off a sixth as the test set of arrays that have none, identifies the user's own samples, replaces the test set
  * by a requested validation set unless all samples are unseen, and checks the parts. A stream gets only its rule. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
     if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
-    if (!dataset->test.count)
+    if (!dataset->test.count && !dataset->train.names) /* named samples: a loader has made the parts */
         D9_TRY(
             d9_split_off_test(context, options, (dataset->train.count + D9_TEST_SHARE - 1) / D9_TEST_SHARE, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
@@ -406,7 +406,7 @@ static d9_status check_source_supports(d9_context *context, const d9_dataset_opt
         return d9_fail(context, D9_USAGE, "data.grey: is for images of files, data.dataset folder or labelled");
     if (options->fit != dataset->fit)
         return d9_fail(context, D9_USAGE, "data.fit: is for images of files, data.dataset folder or labelled");
-    if (!options->several || dataset->several) return D9_OK;
+    if (!options->multi_label || dataset->multi_label) return D9_OK;
     return d9_fail(context, D9_USAGE,
                    "train.loss: several labels a sample need data.dataset labelled; those of %s have one",
                    options->name);

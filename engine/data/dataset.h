@@ -1,4 +1,4 @@
-/* Datasets in memory, and the functions that load them.
+/* Datasets in memory: loading, description, class weights, orders of samples; published files; writing of PNG files.
  *
  * Sources of images: CIFAR-10 and CIFAR-100, a folder of class folders of PNG, JPEG or WebP files, a table of labels
  * for such files, NumPy arrays, and a synthetic set of drawn shapes. Sources of texts: the reviews of IMDB, and a
@@ -12,22 +12,19 @@
 typedef struct d9_split {
     int64_t count;
     uint8_t *images;    /* (count) samples of d9_sample_bytes each; training samples: d9_train_sample_bytes */
-    int32_t *labels;    /* (count): class in [0, classes); if d9_dataset.several, bit c: it has class c */
+    int32_t *labels;    /* (count): class in [0, classes); if d9_dataset.multi_label, bit c: it has class c */
     const char **names; /* (count), path of each sample's file; NULL: the samples are not files of their own */
 } d9_split;
 
+enum { D9_SPLIT_RULE = 3, D9_TRAINED_MAX = 64 }; /* D9_SPLIT_RULE: current version of the rule in data/split.h */
 /* Identifies the user's own images or texts that a model was trained with. Models record their provenance, so that an
  * evaluation finds the test part again and recognises other images (data/split.h). */
-enum {
-    D9_SPLIT_RULE = 3 /* current version of the rule in data/split.h; 1: of models that do not record it */,
-    D9_TRAINED_MAX = 64
-};
 typedef struct d9_provenance {
-    int rule;                       /* version of the rule in data/split.h that drew the parts */
+    int rule;                       /* version of the rule in data/split.h that drew the parts; 1: none is recorded */
     int64_t classes;                /* number of class_names; 0 in d9_dataset.provenance */
     const char *const *class_names; /* (classes); NULL: unknown */
     uint64_t test_digest;           /* digest of the test images, independent of their order */
-    int64_t validation;             /* data.validation if it drew images by name (data/split.h); otherwise 0 */
+    int64_t validation;             /* data.validation if it drew by name or path (data/split.h); otherwise 0 */
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained_digests[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
@@ -40,10 +37,10 @@ enum { D9_PART_TRAIN, D9_PART_TEST, D9_PART_VALID, D9_PARTS };
 
 typedef struct d9_dataset {
     d9_arena arena;
-    const char *name;                         /* a name of D9_DATASET_NAMES */
+    const char *name;                         /* from d9_dataset_load: a name of D9_DATASET_NAMES */
     int64_t height, width, channels, classes; /* texts: height and channels 1, width the number of tokens */
     bool tokens;                              /* samples are texts, or tokens of a stream */
-    bool several;     /* a sample may have several classes: bit c of its label is set if it has class c */
+    bool multi_label; /* a sample may have several classes: bit c of its label is set if it has class c */
     bool grey;        /* images are stored as one channel, which the batch repeats `channels` times */
     d9_image_fit fit; /* resizing of image files */
     /* Size of the stored training images, if the network sees random crops of them of height x width; 0: the training
@@ -59,12 +56,12 @@ typedef struct d9_dataset {
     d9_split train, test,
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
-    bool drawn;               /* the test part was drawn from the user's own images or texts */
+    bool drawn;               /* the user's own samples: the test part was drawn, or made from groups by data.shares */
     const char *lost_column;  /* labelled, in an evaluation: the column that made the parts of the training, if the
                                  table lacks it; NULL: none. Valid until d9_dataset_load returns */
-    bool no_test;             /* options->validation, and a folder with val/ but no test/: `test` is val/ */
+    bool no_test;             /* options->validation, and a folder with val/ but no test/: a training tests on val/ */
     bool unseen;              /* no sample is among options->known->trained_digests; false if that cannot be told */
-    d9_provenance provenance; /* only `rule` if the samples are published, synthetic or a stream */
+    d9_provenance provenance; /* published and synthetic samples and streams: only `rule`; imdb: also validation */
     struct d9_check *check;   /* data/check.c; NULL: no checksums are being computed */
 } d9_dataset;
 
@@ -85,7 +82,7 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 typedef struct d9_dataset_options {
     const char *name; /* a name of D9_DATASET_NAMES */
     const char *path; /* folder of the data; NULL: d9_dataset_folder finds it */
-    bool several;     /* samples may have several classes; only of `labelled` */
+    bool multi_label; /* samples may have several classes; only of `labelled` */
     /* labelled (data/labels.h). NULL: the default; of group_column, split_column and no_label: none */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
@@ -155,9 +152,14 @@ void d9_normalization_table(const double *mean, const double *std, int64_t chann
 /* Sets counts (classes) to the numbers of samples of the part that have each class or label. */
 void d9_dataset_class_counts(const d9_dataset *dataset, const d9_split *part, int64_t *counts);
 
-/* Class weights (classes) that balance the classes: N / (classes with images * n) for a class with n of the N training
- * images; 0 if n is 0. Classes with images then have equal total weights, and the mean weight per image is 1. */
+/* Weights (classes) that balance the classes of a dataset that is not multi_label: N / (classes with images * n) for a
+ * class with n of the N training images; 0 if n is 0. All classes with images then have the same total weight, and the
+ * mean weight per image is 1. */
 void d9_dataset_class_weights(const d9_dataset *dataset, double *weights);
+
+/* Sets *names to `classes` names, "0", "1", and so on, allocated in `arena`. */
+D9_MUST_USE d9_status d9_dataset_number_classes(d9_context *context, d9_arena *arena, int64_t classes,
+                                                const char *const **names);
 
 /* For the user's own images or texts, except a stream, warns if the largest class has at least 3 times the training
  * images of the smallest that has any (unless samples have several classes), if classes have fewer than 20 training
@@ -171,7 +173,7 @@ bool d9_dataset_needs_path(const char *name);
  * ${XDG_CACHE_HOME:-$HOME/.cache}/dawn9/NAME that has one of its files; if none has, the first of these. */
 void d9_dataset_folder(const char *name, const char *path, char *folder, size_t size);
 
-/* A published file. `data check` and `data fetch` use the same table. */
+/* A published file. The loaders, `data check` and `data fetch` read these rows. */
 typedef struct d9_dataset_file {
     const char *name; /* name of a file, or of a folder that is checked as a whole */
     int64_t size;     /* bytes; of a folder: of its texts, each with a newline after it */

@@ -44,7 +44,7 @@ typedef struct reading { /* files that are being read into `dataset` */
     int parts; /* 2: without D9_PART_VALID */
     d9_split *split[D9_PARTS];
     d9_class_files *list;    /* (parts) */
-    char **faults[D9_PARTS]; /* message of each file that cannot be decoded; NULL: it can */
+    char **faults[D9_PARTS]; /* error message of each file; NULL: it was decoded */
 } reading;
 
 /* Removes the samples that have an error message, and moves the others up. */
@@ -74,7 +74,8 @@ static d9_status drop_damaged(d9_context *context, const reading *reading) {
     if (reading->options->known) goto done;
     if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the training set is left", sample));
     if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the test set is left", sample));
-    if (!dataset->several) D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
+    if (!dataset->multi_label)
+        D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
         status = d9_fail(context, D9_DATA, "%s: no training %s of this class is left", dataset->class_names[missing],
                          sample);

@@ -137,7 +137,7 @@ typedef struct source {
     const char *name;
     const char *download; /* makes the archive for `unpack`, or the files in `files`; NULL: the user gave the archive */
     const char *unpack;   /* NULL: the download has made the files */
-    bool sheets;          /* the files are those of d9_cifar10_convert_png_sheets */
+    bool sheets;          /* `files` gets PNG sheets, for d9_cifar10_convert_png_sheets */
 } source;
 
 #define IMDB_FOLDERS "aclImdb/train/neg aclImdb/train/pos aclImdb/test/neg aclImdb/test/pos"

@@ -84,8 +84,8 @@ void d9_font_fit(const char *text, int scale, int width, char *fitted, size_t si
         memcpy(fitted, text, length + 1);
         return;
     }
-    const int room = width - (d9_font_width(dots, scale) + BETWEEN * scale);
+    const int most = width - (d9_font_width(dots, scale) + BETWEEN * scale);
     if (length > size - sizeof dots) length = size - sizeof dots;
-    while (length > 0 && ((text[length] & 0xc0) == 0x80 || text_width(text, text + length, scale) > room)) length--;
+    while (length > 0 && ((text[length] & 0xc0) == 0x80 || text_width(text, text + length, scale) > most)) length--;
     snprintf(fitted, size, "%.*s%s", (int)length, text, dots);
 }

@@ -51,7 +51,7 @@ D9_MUST_USE d9_status d9_jpeg_decode(d9_context *context, const char *name, cons
 D9_MUST_USE d9_status d9_webp_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size,
                                      d9_image *image, int *orientation);
 
-/* ---- the orientation of photographs: cameras store the sensor's rows and note it in Exif (DC-008, tag 0x0112) ---- */
+/* ---- the orientation of photographs: cameras store the sensor's rows and their orientation (Exif, tag 0x0112) ---- */
 /* Orientation, 1 to 8, in Exif data: a TIFF header and its first directory, with or without "Exif" and two zeros in
  * front; 1 (upright) if there is none or an invalid one. */
 int d9_exif_orientation(const uint8_t *exif, size_t size);

@@ -31,9 +31,9 @@ D9_MUST_USE d9_status d9_pixels_resize(d9_context *context, const char *name, co
 D9_MUST_USE d9_status d9_image_resize(d9_context *context, const char *name, const d9_image *image, int width,
                                       int height, uint8_t *pixels);
 
-/* Resizing of an image to a height and width of other proportions. STRETCH: its proportions change.
- * CROP: the largest centred box with the new proportions is cut out and resized. LETTERBOX: it keeps its proportions,
- * and black bars fill the rest. */
+/* Resizing of an image to a height and width of other proportions. STRETCH: the proportions change. CROP: the largest
+ * centred box with the new proportions is cut out and resized. LETTERBOX: the proportions stay, and black bars fill the
+ * rest. */
 typedef enum d9_image_fit { D9_FIT_STRETCH, D9_FIT_CROP, D9_FIT_LETTERBOX } d9_image_fit;
 D9_MUST_USE d9_status d9_image_resize_as(d9_context *context, const char *name, const d9_image *image, d9_image_fit fit,
                                          int width, int height, uint8_t *pixels);

@@ -1,4 +1,4 @@
-/* Reads the reviews of IMDB: the order of their files, and the checksums of the four class folders. */
+/* The reviews of IMDB: names and order of their files, checksums of the four class folders, and loading. */
 #include "data/source.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Checks a JPEG before stb_image decodes it: its frame header, its tables and its end. Markers are found as in
- * stb_image, so that every table that stb_image reads is checked here. */
+/* Checks a JPEG before stb_image decodes it: its kind, frame header, tables and end. Markers are found as in stb_image,
+ * so that every table that stb_image reads is checked here. Also finds the Exif orientation. */
 #include "data/formats.h"
 
 #include <string.h>

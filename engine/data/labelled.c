@@ -107,7 +107,7 @@ static const char *path_advice(const char *file) {
 }
 
 /* True if validation images are read: with data.validation, and in an evaluation of drawn parts, because
- * d9_split_identify may join these. */
+ * d9_split_identify may add them to the test part. */
 static bool reads_validation(const reading *self) {
     return self->options->validation || (self->options->known && self->table.drawn);
 }
@@ -221,7 +221,7 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
     if (own_shares && (!options->group_column || options->split_column))
         return d9_fail(context, D9_USAGE,
                        "data.shares: divides groups, so it needs data.group_column, without data.split_column");
-    if (!options->several && (options->no_label || strcmp(options->separator, default_separator) != 0))
+    if (!options->multi_label && (options->no_label || strcmp(options->separator, default_separator) != 0))
         return d9_fail(context, D9_USAGE, "data.%s: is for several labels an image, so it needs train.loss=sigmoid",
                        options->no_label ? "no_label" : "separator");
     return D9_OK;
@@ -276,7 +276,7 @@ d9_status d9_labelled_describe(d9_context *context, const d9_dataset_options *op
     d9_status status;
     d9_dataset_options filled;
     D9_TRY(fill_defaults(context, options, &filled));
-    dataset->several = options->several;
+    dataset->multi_label = options->multi_label;
     dataset->grey = options->grey;
     dataset->fit = options->fit;
     D9_TRY(d9_describe_square(context, options, SIDE_MAX, dataset));

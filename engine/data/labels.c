@@ -53,7 +53,8 @@ static void trim_cells(const reading *self) {
 }
 
 static bool is_no_label(const reading *self, const char *label) {
-    return self->options->several && (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
+    return self->options->multi_label &&
+           (!*label || (self->options->no_label && !strcmp(label, self->options->no_label)));
 }
 
 /* The labels of all rows: row i has names[begin[i]] to names[begin[i + 1] - 1], cut out of its cell in place. */
@@ -125,7 +126,7 @@ done:
 }
 
 static d9_status check_classes(const reading *self) {
-    const bool several = self->options->several;
+    const bool several = self->options->multi_label;
     const int64_t least = several ? 1 : 2, most = several ? D9_MOST_LABEL_CLASSES : CLASSES_MOST,
                   count = self->table->classes;
     if (count >= least && count <= most) return D9_OK;
@@ -160,10 +161,10 @@ static d9_status read_label(const reading *self, const labels *labels, int64_t r
         if (!*name) return d9_faults_add(self->faults, line, "an empty label");
         if (is_no_label(self, name)) return d9_faults_add(self->faults, line, "the label %s beside others", name);
         if (class < 0) return d9_faults_add(self->faults, line, "the model does not know the label %s", name);
-        if (!self->options->several) *label = (int32_t) class;
-        if (self->options->several && *label >> class & 1)
+        if (!self->options->multi_label) *label = (int32_t) class;
+        if (self->options->multi_label && *label >> class & 1)
             return d9_faults_add(self->faults, line, "the label %s twice", name);
-        if (self->options->several) *label |= (int32_t)(1u << class);
+        if (self->options->multi_label) *label |= (int32_t)(1u << class);
     }
     *fine = true;
     return D9_OK;
@@ -209,7 +210,8 @@ done:
 
 static bool same_group(const grouped *a, const grouped *b) { return a->number == b->number && !strcmp(a->key, b->key); }
 
-/* The first floor(n shares[0]) of n groups are for training, floor(n shares[1]) for validation, the rest for test. */
+/* Counts the n groups: the first floor(n shares[0]) are for training, floor(n shares[1]) for validation, the rest for
+ * test. */
 static void divide_groups(const reading *self, const grouped *groups, int *parts) {
     const double *shares = self->options->shares;
     d9_label_table *table = self->table;
@@ -272,7 +274,7 @@ static d9_status find_parts(const reading *self) {
     if (has_column(self, GROUP_COLUMN)) D9_TRY(sort_groups(self, &groups));
     for (int64_t i = 0; i < table->count; i++) {
         const d9_label_row *row = &table->rows[i];
-        const char *class = self->options->several ? "" : table->class_names[row->label], *name = row->file;
+        const char *class = self->options->multi_label ? "" : table->class_names[row->label], *name = row->file;
         if (d9_split_rule(self->options) < D9_SPLIT_BY_PATH) name = d9_text_file_name(name);
         parts[i] = split ? part_of(cell(self, row->row, SPLIT_COLUMN))
                    : !d9_is_test_draw(d9_name_draw(self->options->seed, D9_DRAW_NAME_TEST, class, name)) ? D9_PART_TRAIN
@@ -303,7 +305,7 @@ static d9_status check_row(const reading *self, int64_t row, bool *fine) {
     const int64_t line = self->csv.lines[row];
     *fine = false;
     if (!*file) return d9_faults_add(self->faults, line, "no file");
-    if (!self->options->several && !*label) return d9_faults_add(self->faults, line, "no label");
+    if (!self->options->multi_label && !*label) return d9_faults_add(self->faults, line, "no label");
     if (group && !*group) return d9_faults_add(self->faults, line, "no group");
     if (split && part_of(split) < 0)
         return d9_faults_add(self->faults, line, "split %s, must be train, valid or test", split);
@@ -341,7 +343,7 @@ d9_status d9_labels_read(d9_faults *faults, const d9_dataset_options *options, c
                                            [GROUP_COLUMN] = {options->group_column, optional},
                                            [SPLIT_COLUMN] = {options->split_column, optional}};
     *table = (d9_label_table){0};
-    self.separator = options->several ? options->separator : NULL;
+    self.separator = options->multi_label ? options->separator : NULL;
     D9_TRY(d9_csv_read(faults, text, size, wanted, COLUMNS, &self.csv));
     if (self.csv.rows == 0 && faults->count == 0) D9_TRY(d9_fail(faults->context, D9_DATA, "%s: no row", faults->file));
     trim_cells(&self);

@@ -1,13 +1,13 @@
 /* Labels, groups and parts of images, from a CSV with a row for each image (csv.h).
  *
  *   file,label,patient          data.file_column: file, data.label_column: label, data.group_column: patient
- *   a.png,Edema|Mass,1          several labels (options->several): names between data.separator, in any order
+ *   a.png,Edema|Mass,1          several labels (options->multi_label): names between data.separator, in any order
  *   b.png,No Finding,1          data.no_label: No Finding, or an empty cell: none of the labels
  *
  * Labels are numbered in the byte order of their names. The parts are given by the cells of a split column: train (or
- * training), valid (or val, validation) and test, in upper or lower case. Without it, a group column divides the
- * groups, in ascending order, by data.shares: first those for training, then validation, then test; no group is in two
- * parts. With neither column, test images are drawn by path and label; with several labels, by the path alone
+ * training), valid (or val, validation) and test, in upper or lower case. Without a split column, the groups of a group
+ * column are divided in ascending order by data.shares, first for training, then validation, then test; no group is in
+ * two parts. With neither column, test images are drawn by path and label; with several labels, by the path alone
  * (data/split.h). */
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct d9_label_row {
 } d9_label_row;
 
 typedef struct d9_label_table {
-    int64_t count, classes, groups; /* groups: their number; 0 without a group column */
+    int64_t count, classes, groups; /* groups: number of groups that data.shares divided; 0: it divided none */
     d9_label_row *rows;
     const char **class_names;
     bool drawn;       /* no split column: the parts were drawn, by image or by dividing the groups */

@@ -1,4 +1,4 @@
-/* Contact sheets for viewing: a grid of tiles, enlarged without smoothing, with thin gaps.
+/* Contact sheets for viewing: grids of tiles, enlarged without smoothing, with gaps; thumbnails; text on images.
  *
  *   d9_sheet_make(context, rows, columns, &(d9_sheet_options){.tile_height = 32, .tile_width = 32}, &sheet)
  *   d9_sheet_put_reals(&sheet, row, column, pixels, dataset->mean, dataset->std)

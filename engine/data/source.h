@@ -1,5 +1,6 @@
-/* The sources of d9_dataset_load. A load function gets a d9_dataset that is zeroed except for its name, and fills
- * sizes, class names, train and test. It fills mean and std if they are published, and for texts with 0 and 1. */
+/* The sources of d9_dataset_load, and their published files and checksums. A load function gets a d9_dataset that is
+ * zeroed except for its name, and fills sizes, class names, train and test. It fills mean and std if they are
+ * published, and for texts with 0 and 1. */
 #pragma once
 
 #include "data/dataset.h"
@@ -8,7 +9,7 @@ typedef d9_status d9_source_load(d9_context *context, const d9_dataset_options *
                                  d9_dataset *dataset);
 
 /* Fills the fields that are known without reading files; see d9_dataset_describe. A load function calls the
- * describe function of its source before it reads a file; d9_imdb_load calls that of `text`. */
+ * describe function of its source before it reads a file; d9_imdb_load calls d9_text_describe. */
 typedef d9_status d9_source_describe(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);
 
 D9_MUST_USE d9_source_describe d9_cifar_describe;

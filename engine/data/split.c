@@ -95,8 +95,8 @@ static int compare_numbers(const void *a, const void *b) {
 }
 
 /* Holds out the options->validation images with the lowest draws. An evaluation with the data.validation of the
- * training holds out those up to the recorded limit, so that no image changes its part if others were added or removed
- * since. */
+ * training holds out the images up to the recorded limit, so that no image changes its part if others were added or
+ * removed since. */
 static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status;
     const d9_split *train = &dataset->train;
@@ -109,7 +109,7 @@ static d9_status hold_out_by_name(d9_context *context, const d9_dataset_options 
     D9_TRY(D9_ALLOCATE(context, train->count, "a split", &marked));
     const bool by_path = dataset->root_bytes > 0 && d9_split_rule(options) >= D9_SPLIT_BY_PATH;
     for (int64_t i = 0; i < train->count; i++) {
-        const char *class_name = dataset->several ? "" : dataset->class_names[train->labels[i]],
+        const char *class_name = dataset->multi_label ? "" : dataset->class_names[train->labels[i]],
                    *name = by_path ? train->names[i] + dataset->root_bytes : d9_text_file_name(train->names[i]);
         draws[i] = sorted[i] = d9_name_draw(options->seed, D9_DRAW_NAME_VALIDATION, class_name, name);
     }
@@ -180,9 +180,9 @@ static void warn_twice(d9_context *context, const d9_dataset *dataset, const ide
         if (a->digest != b->digest || (!parts && a->label == b->label)) continue;
         if (a->name && found++ < NAMED_MOST)
             d9_log(context, D9_LOG_WARNING, "%s and %s %s, %s", a->name, b->name, same,
-                   parts              ? "one to train on, one to test"
-                   : dataset->several ? "with other labels"
-                                      : "in two classes");
+                   parts                  ? "one to train on, one to test"
+                   : dataset->multi_label ? "with other labels"
+                                          : "in two classes");
         else
             unnamed++;
     }
@@ -255,7 +255,7 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
     const d9_provenance *known = options->known;
     const int64_t count = dataset->train.count + dataset->test.count, valid = dataset->valid.count;
     int64_t trained[2], valid_trained[2] = {0};
-    identity *all = NULL, *others = NULL; /* others: of the validation part, which is joined if it is unseen, too */
+    identity *all = NULL, *others = NULL; /* others: of the validation part */
     D9_TRY(D9_ALLOCATE(context, count, "digests of images", &all));
     identify_part(dataset, &dataset->train, false, all);
     identify_part(dataset, &dataset->test, true, all + dataset->train.count);

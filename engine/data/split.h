@@ -1,4 +1,4 @@
-/* Splits the user's own images into parts, and detects images that a model was trained on.
+/* Draws test and validation images, or texts, and detects those that a model was trained on.
  *
  * Version 2 of the rule draws by name: an image of a folder is in the test part if draw(seed, class, file name) is
  * below a limit, a sixth of 2^64. If no draw of a class is below the limit, the image with its lowest draw is in the

@@ -32,12 +32,6 @@ static size_t find_word(const uint8_t **begin, const uint8_t *end) {
     return (size_t)(after - *begin);
 }
 
-static uint32_t hash_word(const char *word) { /* FNV-1a */
-    uint32_t hash = 0x811c9dc5;
-    for (; *word; word++) hash = (hash ^ (uint8_t)*word) * 0x01000193;
-    return hash;
-}
-
 /* Copies the next word in lower case and moves *text past it. Returns its number of bytes; 0: there is none. */
 static size_t next_word(const uint8_t **text, const uint8_t *end, char copy[D9_WORD_MAX_BYTES + 1]) {
     const size_t size = find_word(text, end);
@@ -81,7 +75,7 @@ d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *te
 
 /* The slot of the word, or the free one where it belongs. */
 static int32_t *find_slot(const d9_word_index *index, const char *text) {
-    const uint32_t hash = hash_word(text);
+    const uint32_t hash = d9_fnv1a(text);
     size_t slot = hash & (index->slot_count - 1);
     for (; index->slots[slot]; slot = (slot + 1) & (index->slot_count - 1)) {
         const word *word = &index->words[index->slots[slot] - 1];
@@ -113,7 +107,7 @@ d9_status d9_word_index_add(d9_context *context, d9_word_index *index, const cha
     D9_TRY(D9_GROW(context, index->count, 1, "an index of words", &index->capacity, &index->words));
     D9_TRY(grow_slots(context, index));
     *find_slot(index, text) = (int32_t)index->count + 1;
-    index->words[index->count++] = (word){.text = text, .hash = hash_word(text)};
+    index->words[index->count++] = (word){.text = text, .hash = d9_fnv1a(text)};
 done:
     return status;
 }

@@ -411,17 +411,6 @@ done:
     return status;
 }
 
-static d9_status number_classes(d9_context *context, d9_description *made) {
-    d9_status status;
-    char **names;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &made->arena, made->classes, &names));
-    for (int64_t c = 0; c < made->classes; c++)
-        D9_TRY(d9_arena_format(context, &made->arena, &names[c], "%lld", (long long)c));
-    made->class_names = (const char *const *)names;
-done:
-    return status;
-}
-
 d9_status d9_description_assume(d9_context *context, const char *path, const d9_safetensors *file,
                                 const d9_config *config, d9_description **description) {
     d9_status status;
@@ -447,7 +436,8 @@ d9_status d9_description_assume(d9_context *context, const char *path, const d9_
     made->config = "";
     D9_TRY(count_classes(context, path, file, config, made));
     made->class_names = promised.class_names;
-    if (made->classes != promised.classes) D9_TRY(number_classes(context, made));
+    if (made->classes != promised.classes)
+        D9_TRY(d9_dataset_number_classes(context, &made->arena, made->classes, &made->class_names));
     *description = made;
     made = NULL;
 done:

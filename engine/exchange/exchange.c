@@ -1,6 +1,7 @@
 /* Converts values between the layouts of the engine and of files; see exchange.h. */
 #include "exchange/exchange.h"
 #include "core/system.h"
+#include "core/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,15 +70,13 @@ done:
 }
 
 d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value, const double *file_values) {
-    static const char variance[] = ".running_var";
-    const size_t length = strlen(value->name), tail = sizeof variance - 1;
-    const bool positive = length >= tail && strcmp(value->name + length - tail, variance) == 0;
+    const bool variance = d9_text_ends_in(value->name, ".running_var");
     const d9_shape shape = d9_exchange_shape(value);
     for (int64_t i = 0; i < d9_shape_count(&shape); i++) {
         if (!isfinite(file_values[i]))
             return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is not finite", path, value->name,
                            file_values[i]);
-        if (positive && file_values[i] < 0)
+        if (variance && file_values[i] < 0)
             return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, but a variance must not be negative", path,
                            value->name, file_values[i]);
     }

@@ -1,6 +1,6 @@
 /* Converts values between the engine's layout (O,H,W,I and N,H,W,C) and the layout of files and other tools:
  * convolution weights O,I,H,W, activations N,C,H,W, statistics averaged over ghost groups. The columns of a linear
- * layer on feature maps are permuted likewise, between H,W,C and C,H,W. */
+ * layer on feature maps are permuted likewise, between H,W,C and C,H,W. Also describes a network as JSON. */
 #pragma once
 
 #include "train/session.h"

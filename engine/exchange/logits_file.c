@@ -19,8 +19,7 @@ static d9_status compute_logits(d9_session *session, d9_arena *arena, bool tta, 
     const d9_shape shape = {2, {session->program.extent.eval_samples, session->program.extent.classes}};
     double *wide;
     D9_TRY(D9_ARENA_ALLOCATE(session->context, arena, d9_shape_count(&shape), &wide));
-    const d9_views plain = {.count = 1, .view = {{.weight = 1}}};
-    D9_TRY(tta ? d9_session_logits_tta(session, wide) : d9_session_logits(session, &plain, wide));
+    D9_TRY(tta ? d9_session_logits_tta(session, wide) : d9_session_logits(session, &d9_plain_view, wide));
     D9_TRY(d9_tensor_from_doubles(session->context, arena, name, &shape, wide, tensor));
 done:
     return status;

@@ -31,8 +31,8 @@ D9_MUST_USE d9_status d9_logits_write(d9_session *session, const char *path);
  *
  *   images   float (N, C, H, W), pixels 0 to 255: the graph normalises them; or
  *   texts    int64 (N, T), tokens (data/vocabulary.h); or
- *   tokens   int64 (T, N), of a stream, with the states rnn.h_lLAYER and, of cells that have it, rnn.c_lLAYER, float
- *            (1, N, H), 0 at the beginning of a stream; outputs STATE.next are the states after the tokens
+ *   tokens   int64 (T, N), of a stream, with the states rnn.h_lLAYER and, of an LSTM, rnn.c_lLAYER, float (1, N, H),
+ *            0 at the beginning of a stream; outputs STATE.next are the states after the tokens
  *   logits   float (N, classes), of a stream (T, N, words), without test-time augmentation
  *
  * Metadata: dawn9.config, dawn9.classes (JSON list), dawn9.words (JSON list) of texts, dawn9.version, as in

@@ -112,16 +112,16 @@ static d9_status report_missing(const source *self, const d9_value *value, const
 static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
     d9_context *context = self->session->context;
-    const bool left = self->other_classes && is_of_head(&self->session->program.eval, value);
+    const bool skipped = self->other_classes && is_of_head(&self->session->program.eval, value);
     d9_shape shape = d9_exchange_shape(value);
     double *wide = NULL;
     const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
     if (!tensor) return report_missing(self, value, &shape);
-    if (left) shape.d[0] = self->other_classes;
+    if (skipped) shape.d[0] = self->other_classes;
     if (!d9_shape_equal(&tensor->shape, &shape))
         return report_wrong_shape(self, tensor, &shape,
-                                  left ? "beside its last layer's weight" : "in this configuration's network");
-    if (left) return D9_OK;
+                                  skipped ? "beside its last layer's weight" : "in this configuration's network");
+    if (skipped) return D9_OK;
     if (!d9_tensor_type_is_for_weights(tensor->type))
         return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", self->path, value->name,
                        d9_tensor_type_name(tensor->type));

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { CHANNELS = 3, BATCH_WANTED = 64 };
+enum { CHANNELS = 3 };
 
 /* ---- opening and closing ---- */
 
@@ -67,10 +67,11 @@ static bool can_build(const d9_predictor *predictor, int64_t batch) {
     return true;
 }
 
-/* The smallest batch size that holds all samples, or 64 of them, and that the tricks accept (ghost groups must divide
- * it); at most the training batch size. */
+/* The smallest batch size that holds all samples, or D9_PREDICTOR_BATCH of them, and that the tricks accept (ghost
+ * groups must divide it); at most the training batch size. */
 static int64_t choose_batch(const d9_predictor *predictor, int64_t samples) {
-    const int64_t whole = predictor->config->train.batch_size, least = samples < BATCH_WANTED ? samples : BATCH_WANTED;
+    const int64_t whole = predictor->config->train.batch_size,
+                  least = samples < D9_PREDICTOR_BATCH ? samples : D9_PREDICTOR_BATCH;
     for (int64_t batch = least > 1 ? least : 1; batch < whole; batch++)
         if (can_build(predictor, batch)) return batch;
     return whole;
@@ -179,7 +180,7 @@ d9_status d9_predictor_run(d9_predictor *predictor, const void *samples, int64_t
     bool (*to_probabilities)(const double *, int64_t, double *) =
         d9_session_is_multilabel(session) ? sigmoids : softmax;
     double *logits = NULL, *batch = NULL;
-    uint8_t *grey = NULL; /* the images as grey ones in three equal channels, as in training */
+    uint8_t *grey = NULL; /* the images turned to grey, in three equal channels, as in training */
     D9_TRY(D9_ALLOCATE(session->context, extent->batch * classes, "logits", &logits));
     if (features) D9_TRY(D9_ALLOCATE(session->context, extent->batch * predictor->features, "features", &batch));
     if (predictor->config->data.grey) D9_TRY(D9_ALLOCATE(session->context, extent->batch * bytes, "images", &grey));

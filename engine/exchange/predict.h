@@ -10,6 +10,8 @@
 
 #include "exchange/description.h"
 
+enum { D9_PREDICTOR_BATCH = 64 }; /* a predictor with a batch of this size serves any number of samples */
+
 typedef struct d9_predictor_options {
     const char *model;          /* path of a model.safetensors; also used in messages if `file` is given */
     const d9_safetensors *file; /* its content if already in memory; NULL: it is read */
@@ -23,7 +25,7 @@ typedef struct d9_predictor_options {
 
 typedef struct d9_predictor {
     d9_context *context;
-    d9_config *config;           /* of the options or the model; its batch size is that of predictions */
+    d9_config *config;           /* of the options or the model, with the batch size of predictions */
     d9_description *description; /* size of a sample, and number and names of classes */
     d9_session session;
     d9_word_index index; /* of the description's vocabulary */

@@ -82,12 +82,12 @@ typedef struct d9_experiment {
 /* Options of the command line. */
 typedef struct d9_experiment_options {
     d9_config_edits edits; /* for every arm, applied after the file's; their texts must outlive the experiment */
-    int64_t seeds;         /* seeds 1 to this number; 0: the file's seeds; of an ablation 1 to 5 */
+    int64_t seeds;         /* seeds 1 to this number; 0: the file's seeds; in d9_experiment_ablation 1 to 5 */
     const char *data;      /* argument of --data, only for the recorded command; NULL: none */
 } d9_experiment_options;
 
-/* Reads an experiment file. Unknown keys, an empty grid, duplicate seeds and keys that no configuration has are
- * D9_USAGE with their place in the file. */
+/* Reads an experiment file, to be freed with d9_experiment_free. Unknown keys, an empty grid, duplicate seeds and keys
+ * that no configuration has are D9_USAGE with their place in the file. *experiment is NULL after a failure. */
 D9_MUST_USE d9_status d9_experiment_load(d9_context *context, const char *path, const d9_experiment_options *options,
                                          d9_experiment **experiment);
 /* Makes an ablation. Arms: `full` as configured; `plain` without tricks, with the companion settings; for each trick T
@@ -114,7 +114,7 @@ D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experim
 
 /* experiment.json as a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experiment *experiment, json_t **object);
-/* Returns D9_USAGE if the folder holds files of a single run or, with `experiments`, of an experiment, or a lock. */
+/* Returns D9_USAGE if the folder holds config.yaml or result.json or, with `experiments`, experiment.json or lock. */
 D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena *arena, const char *out,
                                                   bool experiments);
 /* Makes `out` and writes experiment.json, keeping the arms, runs, seeds and commands that it already lists. Returns
@@ -158,7 +158,7 @@ D9_MUST_USE d9_status d9_run_forget_failure(d9_context *context, const d9_experi
 /* ---- selection of the next run (experiment/select.c) ---- */
 typedef struct d9_run_summary { /* the state of a run that a selection uses */
     d9_run_kind kind;
-    double gain;              /* if done: the score with all TTA views, negated if lower is better */
+    double rank_score;        /* if done: the score with all TTA views, negated if lower is better */
     double teraflop, seconds; /* if done: operations in TFLOP, process_seconds; 0: not recorded */
 } d9_run_summary;
 d9_run_summary d9_run_summarise(const d9_run_state *state);

@@ -51,10 +51,7 @@ static json_t *value_json(const char *text) {
 }
 
 /* Reduces an absolute path to its file name, because records contain no absolute paths. */
-static const char *portable_path(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return *path == '/' && slash ? slash + 1 : path;
-}
+static const char *portable_path(const char *path) { return *path == '/' ? d9_text_file_name(path) : path; }
 
 d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experiment, const char *verb,
                                     const char *const *only, int only_count, const d9_experiment_options *options) {
@@ -177,7 +174,7 @@ done:
     return status;
 }
 
-/* ---- writing experiment.json, merged with the one that the folder already holds ---- */
+/* ---- writing experiment.json, merged with an existing one ---- */
 
 static const char *string_at(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));

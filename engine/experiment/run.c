@@ -218,7 +218,7 @@ static d9_status train(const run *self, const d9_run_options *options, bool resu
     if (options->data) config.data.path = options->data;
     const d9_train_options wanted = {.config = &config,
                                      .write_model = d9_model_write,
-                                     .start_model = d9_model_load_initial_weights,
+                                     .load_weights = d9_model_load_initial_weights,
                                      .seed = (uint64_t)self->seed,
                                      .out = self->folder,
                                      .resume = resume,

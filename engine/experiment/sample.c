@@ -14,8 +14,8 @@
  *         tricks.cutout: {choice: [off, {size: {whole: [4, 12, 2]}}]}     # removes or adds a trick
  *
  * `whole` draws low, low + step, ... up to high. `uniform` and `log` round to four significant digits, in narrow ranges
- * to more. The draw for a range depends only on the seed of the sampler, the number of the trial and the path of the
- * range ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. */
+ * to more. The random number for a range depends only on the seed of the sampler, the number of the trial and the path
+ * of the range ("model.widths[0]"): not on the order of the runs, the other ranges or the number of trials. */
 #include "config/values.h"
 #include "experiment/spec.h"
 
@@ -202,9 +202,9 @@ done:
 /* Removes the folder of an absolute path from a message that begins with the path of the experiment's file, because
  * records contain no absolute paths. */
 static const char *without_folder(const d9_experiment *experiment, const char *message) {
-    const char *slash = strrchr(experiment->file, '/');
-    const size_t length = slash && *experiment->file == '/' ? (size_t)(slash - experiment->file) + 1 : 0;
-    return strncmp(message, experiment->file, length) == 0 ? message + length : message;
+    const char *file = experiment->file;
+    const size_t length = *file == '/' ? (size_t)(d9_text_file_name(file) - file) : 0;
+    return strncmp(message, file, length) == 0 ? message + length : message;
 }
 
 /* Resolves `base`, the draft without drawn values, with the edits of the command line. */

@@ -27,7 +27,7 @@ static bool has_ended(d9_run_kind kind) { return kind == D9_RUN_DONE || kind == 
 d9_run_summary d9_run_summarise(const d9_run_state *state) {
     const double score = state->views > 1 && !isnan(state->score_tta) ? state->score_tta : state->score;
     return (d9_run_summary){.kind = state->kind,
-                            .gain = state->measure->higher_is_better ? score : -score,
+                            .rank_score = state->measure->higher_is_better ? score : -score,
                             .teraflop = isnan(state->teraflop) ? 0 : state->teraflop,
                             .seconds = isnan(state->process_seconds) ? 0 : state->process_seconds};
 }
@@ -65,11 +65,11 @@ done:
 
 typedef struct standing { /* the state of a trial in a rung */
     bool entered, finished, failed;
-    int64_t open;    /* a run of the rung that waits or was stopped; -1: none */
-    int64_t stopped; /* a run of the rung that was stopped; -1: none */
-    double gain;     /* mean over the trial's seeds up to this rung */
-    double teraflop; /* mean per run */
-    int layer;       /* of the frontier, from 1 */
+    int64_t open;      /* the first run of the rung that waits or was stopped; -1: none */
+    int64_t stopped;   /* the first run of the rung that was stopped; -1: none */
+    double rank_score; /* mean over the trial's seeds up to this rung */
+    double teraflop;   /* mean per run */
+    int layer;         /* of the frontier, from 1 */
     int64_t trial;
 } standing;
 
@@ -79,7 +79,7 @@ static standing standing_of(const d9_experiment *experiment, const d9_run_summar
     for (int seed = runs.end; seed-- > 0;) { /* backwards, so that `open` and `stopped` end as the first such runs */
         const int64_t index = (int64_t)seed * experiment->arm_count + runs.arm;
         const d9_run_kind kind = seen[index].kind;
-        found.gain += seen[index].gain / runs.end;
+        found.rank_score += seen[index].rank_score / runs.end;
         found.teraflop += seen[index].teraflop / runs.end;
         if (seed < runs.first) continue;
         found.entered = found.entered || kind != D9_RUN_WAITING;
@@ -96,14 +96,14 @@ static standing standing_of(const d9_experiment *experiment, const d9_run_summar
 static int by_cost(const void *a, const void *b) {
     const standing *one = a, *other = b;
     if (one->teraflop != other->teraflop) return one->teraflop < other->teraflop ? -1 : 1;
-    if (one->gain != other->gain) return one->gain > other->gain ? -1 : 1;
+    if (one->rank_score != other->rank_score) return one->rank_score > other->rank_score ? -1 : 1;
     return one->trial < other->trial ? -1 : 1;
 }
 
 static int by_rank(const void *a, const void *b) {
     const standing *one = a, *other = b;
     if (one->layer != other->layer) return one->layer < other->layer ? -1 : 1;
-    if (one->gain != other->gain) return one->gain > other->gain ? -1 : 1;
+    if (one->rank_score != other->rank_score) return one->rank_score > other->rank_score ? -1 : 1;
     return one->trial < other->trial ? -1 : 1;
 }
 
@@ -113,7 +113,7 @@ static void rank_trials(const d9_search *search, standing *all, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         all[i].layer = 1;
         for (int64_t j = 0; j < i && search->promote == D9_PROMOTE_FRONTIER; j++) /* j costs at most as much as i */
-            if (all[j].gain >= all[i].gain && all[j].layer >= all[i].layer) all[i].layer = all[j].layer + 1;
+            if (all[j].rank_score >= all[i].rank_score && all[j].layer >= all[i].layer) all[i].layer = all[j].layer + 1;
     }
     qsort(all, (size_t)count, sizeof *all, by_rank);
 }
@@ -124,7 +124,7 @@ static int64_t trial_to_promote(const d9_experiment *experiment, const d9_run_su
     int64_t count = 0;
     for (int64_t trial = 0; trial < search->trials; trial++) {
         const standing found = standing_of(experiment, seen, trial, rung);
-        if (found.finished && !isnan(found.gain)) all[count++] = found;
+        if (found.finished && !isnan(found.rank_score)) all[count++] = found;
     }
     rank_trials(search, all, count);
     for (int64_t i = 0; i < count / search->eta; i++)

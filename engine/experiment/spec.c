@@ -1,4 +1,4 @@
-/* Reads an experiment file (example: experiment.h) and makes its arms: arms x grid, an ablation or a search. */
+/* Reads an experiment file (experiment.h): arms x grid, an ablation or a search. Also ablates one configuration. */
 #include "config/values.h"
 #include "core/system.h"
 #include "experiment/spec.h"

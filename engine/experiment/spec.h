@@ -32,8 +32,8 @@ D9_MUST_USE d9_status d9_seeds_set_first(d9_context *context, d9_experiment *exp
 /* Reads the file's `seeds`, a number (default 5) or a list. If `instead` is not 0, sets the seeds 1 to `instead`. */
 D9_MUST_USE d9_status d9_spec_read_seeds(d9_spec *spec, int64_t instead);
 
-/* Makes `text` a valid folder name: removes spaces, square brackets, braces and quotes; slashes, commas, parentheses
- * and other special characters become dashes. The result may be "" or begin with a dot. */
+/* Makes `text` fit for the name of a folder: removes spaces, square brackets, braces and quotes; slashes, commas,
+ * parentheses and other special characters become dashes. The result may be "" or begin with a dot. */
 void d9_spec_clean_folder_name(char *text);
 
 /* Adds the edit of --with NAME if `key` is tricks.NAME. It switches the trick on and leaves its options as they are.

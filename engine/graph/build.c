@@ -235,7 +235,7 @@ done:
 d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role, int layer, d9_value_id x,
                          d9_recurrent_cell cell, int64_t units, d9_value_id *y) {
     d9_status status;
-    const int64_t rows = d9_cell_size_of((int)cell).gates * units;
+    const int64_t rows = d9_cell_counts_of((int)cell).gates * units;
     const d9_shape biases = make_shape(1, rows, 0, 0, 0);
     char input[D9_NAME_SIZE], bias[D9_NAME_SIZE], recur[D9_NAME_SIZE];
     snprintf(input, sizeof input, "%.*s.input_l%d", (int)sizeof input - 24, role, layer);
@@ -256,7 +256,7 @@ d9_status d9_graph_recur(d9_context *context, d9_graph *graph, const char *role,
     D9_TRY(add_output(context, graph, recur, "saved", &node));
     const d9_shape state = make_shape(2, d9_graph_samples(graph), units, 0, 0);
     if (graph->stream) D9_TRY(add_carried_state(context, graph, role, "h", layer, state, &node));
-    if (graph->stream && d9_cell_size_of((int)cell).memory)
+    if (graph->stream && d9_cell_counts_of((int)cell).memory)
         D9_TRY(add_carried_state(context, graph, role, "c", layer, state, &node));
     D9_TRY(add_node(context, graph, recur, &node, y));
 done:

@@ -28,19 +28,11 @@ bool d9_edit_find_chain(const d9_graph *graph, const d9_op *ops, int count, d9_n
     return false;
 }
 
-/* Makes every consumer of `from` except node `except`, and the graph's logits, read `to` instead. */
-static void redirect_consumers(d9_graph *graph, d9_value_id from, d9_value_id to, d9_node_id except) {
-    for (d9_node_id n = 0; n < graph->node_count; n++)
-        for (int i = 0; n != except && i < graph->nodes[n].input_count; i++)
-            if (graph->nodes[n].inputs[i] == from) graph->nodes[n].inputs[i] = to;
-    if (graph->logits == from) graph->logits = to;
-}
-
 void d9_edit_swap(d9_graph *graph, d9_node_id first, d9_node_id second) {
     d9_node *a = &graph->nodes[first], *b = &graph->nodes[second];
     d9_value_id before = a->inputs[0], between = a->outputs[0], after = b->outputs[0];
     /* Each node keeps its output value and thus the value's name; only the inputs change. */
-    redirect_consumers(graph, after, between, D9_NONE);
+    d9_graph_redirect(graph, after, between);
     b->inputs[0] = before;
     a->inputs[0] = after;
     d9_node moved = *a;
@@ -60,7 +52,7 @@ d9_status d9_edit_insert(d9_context *context, d9_graph *graph, d9_value_id value
     D9_TRY(d9_graph_add_value(context, graph, &output, &inserted.outputs[0]));
     if (inserted.output_count == 0) inserted.output_count = 1;
     if (inserted.input_count == 0) inserted.input_count = 1;
-    redirect_consumers(graph, value, inserted.outputs[0], D9_NONE);
+    d9_graph_redirect(graph, value, inserted.outputs[0]);
     inserted.inputs[0] = value;
     D9_TRY(d9_graph_insert_node(context, graph, graph->values[value].producer + 1, &inserted, id));
     D9_TRY(d9_graph_infer(context, graph));

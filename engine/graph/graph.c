@@ -1,5 +1,6 @@
 /* Adds, removes, finds and copies values and nodes of a graph. Builders for models: build.c; shape inference: op.c. */
 #include "graph/graph.h"
+#include "core/hash.h"
 #include "core/system.h"
 #include "graph/op.h"
 
@@ -138,6 +139,13 @@ int d9_graph_consumers(const d9_graph *graph, d9_value_id value, d9_node_id *fir
     return count;
 }
 
+void d9_graph_redirect(d9_graph *graph, d9_value_id from, d9_value_id to) {
+    for (d9_node_id n = 0; n < graph->node_count; n++)
+        for (int i = 0; i < graph->nodes[n].input_count; i++)
+            if (graph->nodes[n].inputs[i] == from) graph->nodes[n].inputs[i] = to;
+    if (graph->logits == from) graph->logits = to;
+}
+
 d9_value_id d9_graph_parameter(const d9_graph *graph, d9_value_id value) {
     const d9_node_id producer = graph->values[value].producer;
     if (producer == D9_NONE || graph->nodes[producer].op != D9_OP_CAST) return value;
@@ -154,12 +162,7 @@ int64_t d9_graph_samples(const d9_graph *graph) {
     return graph->values[graph->input].shape.d[graph->vocabulary ? 1 : 0];
 }
 
-/* FNV-1a hash */
-uint32_t d9_role_stream(const char *role) {
-    uint32_t hash = 2166136261u;
-    for (; *role; role++) hash = (hash ^ (uint8_t)*role) * 16777619u;
-    return hash;
-}
+uint32_t d9_role_stream(const char *role) { return d9_fnv1a(role); }
 
 int64_t d9_node_groups(const d9_graph *graph, const d9_node *norm) {
     int64_t batch = graph->values[norm->inputs[0]].shape.d[0];

@@ -183,8 +183,8 @@ typedef struct d9_update_attributes {
     d9_update update;
     /* Learning rate, weight decay, and 1 / N, where N is the number of losses in a step. For an update rule that uses
      * the gradient of the summed loss, rate is the learning rate / N and decay the weight decay * N. A rule that uses
-     * the mean loss gets both unchanged, and multiplies the summed gradient by share. */
-    d9_coefficient rate, decay, share;
+     * the mean loss gets both unchanged, and multiplies the summed gradient by mean_factor. */
+    d9_coefficient rate, decay, mean_factor;
     d9_coefficient correction[D9_UPDATE_STATES]; /* bias corrections of moving averages: kernels/formulas/update.h */
     double numbers[D9_UPDATE_NUMBERS];           /* hyperparameters of the update rule, such as momentum */
     d9_type products;                            /* type in which an orthogonalised update multiplies matrices */
@@ -194,8 +194,8 @@ typedef struct d9_lerp_attributes {
     d9_coefficient ratio;
 } d9_lerp_attributes; /* a = ratio*a + (1-ratio)*x */
 typedef struct d9_clip_attributes {
-    double most;          /* largest norm of the gradient of the mean loss */
-    d9_coefficient share; /* 1 / number of losses: turns the summed gradient into the mean */
+    double most;                /* largest norm of the gradient of the mean loss */
+    d9_coefficient mean_factor; /* 1 / number of losses: turns the summed gradient into the mean */
 } d9_clip_attributes;
 typedef struct d9_recur_attributes {
     d9_recurrent_cell cell;
@@ -256,6 +256,7 @@ D9_MUST_USE d9_status d9_graph_copy(d9_context *context, const d9_graph *from, d
 
 /* ---- adding and removing nodes. d9_graph_embed and the builders below it add a node (d9_graph_recur: three), its
  * parameters and its output, and infer all shapes. x, a and b are input values; *y gets the output. ---- */
+/* D9_USAGE if a value already has this name. */
 D9_MUST_USE d9_status d9_graph_add_value(d9_context *context, d9_graph *graph, const d9_value *value, d9_value_id *id);
 /* Sets *id to the value with the name of `wanted`; adds `wanted`, without a producer, if there is none. */
 D9_MUST_USE d9_status d9_graph_find_or_add(d9_context *context, d9_graph *graph, const d9_value *wanted,
@@ -275,6 +276,8 @@ typedef struct d9_merge {      /* arguments of d9_graph_merge */
 D9_MUST_USE d9_status d9_graph_merge(d9_context *context, const d9_graph *from, const d9_merge *as, d9_node_id at,
                                      d9_graph *to);
 void d9_graph_remove_node(d9_graph *graph, d9_node_id at); /* its outputs then have no producer */
+/* Replaces `from` by `to` in the inputs of all nodes and as graph->logits. */
+void d9_graph_redirect(d9_graph *graph, d9_value_id from, d9_value_id to);
 
 /* The next two add graph->input, which *x gets as well: images of `shape`, (N, H, W, C); or tokens i32 (length,
  * samples) of texts, or of columns of a stream, each below `vocabulary`. */

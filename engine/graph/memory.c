@@ -1,7 +1,7 @@
 /* Scratch memory plan: a value lives from the node that writes it to longest_rule - 1 nodes after its last reader
- * (passes.h). An output may take the memory of an input (d9_op_info.overwrites). First fit in node order, 64-byte
- * aligned; blocks are sorted by offset, so that one pass finds a gap. With keep_all no two values share memory. The
- * features live to the last node. */
+ * (passes.h). Output 0 of a node may take the memory of input 0 (d9_op_info.may_overwrite_input). First fit in node
+ * order, 64-byte aligned; blocks are sorted by offset, so that one pass finds a gap. With keep_all no two values share
+ * memory. The features live to the last node. */
 #include "core/system.h"
 #include "graph/op.h"
 
@@ -45,7 +45,7 @@ static int64_t place_block(block *blocks, int *count, int64_t bytes, d9_node_id 
 /* The block of the node's input 0 if output 0 may overwrite it; otherwise NULL. */
 static block *find_overwritable(const d9_graph *graph, d9_node_id n, block *blocks, int count) {
     const d9_node *node = &graph->nodes[n];
-    if (!d9_op_info_of(node->op)->overwrites || last_reader(graph, node->inputs[0]) != n) return NULL;
+    if (!d9_op_info_of(node->op)->may_overwrite_input || last_reader(graph, node->inputs[0]) != n) return NULL;
     const d9_value *in = &graph->values[node->inputs[0]], *out = &graph->values[node->outputs[0]];
     if (in->buffer != D9_BUFFER_SCRATCH || in->type != out->type) return NULL;
     for (int i = 0; i < count; i++)
@@ -71,9 +71,9 @@ d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, in
             if (keep_all) bytes += aligned(count * (int64_t)d9_type_bytes(D9_F32)); /* d9_memory_wide_offset */
             value->buffer = D9_BUFFER_SCRATCH;
             const d9_node_id until = last_reader(graph, id) + longest_rule - 1;
-            block *taken = i == 0 && !keep_all ? find_overwritable(graph, n, blocks, live) : NULL;
-            if (taken) taken->until = until;
-            value->offset = taken ? taken->offset : place_block(blocks, &live, bytes, until);
+            block *reused = i == 0 && !keep_all ? find_overwritable(graph, n, blocks, live) : NULL;
+            if (reused) reused->until = until;
+            value->offset = reused ? reused->offset : place_block(blocks, &live, bytes, until);
             if (value->offset + bytes > *scratch_bytes) *scratch_bytes = value->offset + bytes;
         }
     }

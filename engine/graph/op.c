@@ -1,4 +1,5 @@
-/* The table of operations, generated from ops.def, and functions of d9_op_info that several operations share. */
+/* The table of operations, generated from ops.def; functions of d9_op_info that several operations share; shape
+ * inference. */
 #include "graph/op.h"
 
 #define D9_OP(id, name) extern const d9_op_info d9_op_##id;

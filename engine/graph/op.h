@@ -17,8 +17,8 @@ typedef struct d9_gradients { /* state of d9_gradient_append */
     bool *needed;    /* for each forward value: its gradient must be computed */
 } d9_gradients;
 
-/* Adds `part` to the gradient of `value` if that gradient is needed. If this takes an `add` node, it gets the role of
- * `forward`. */
+/* Adds `part` to the gradient of `value` if that gradient is needed. If an `add` node is needed for
+ * that, the node gets the role of `forward`. */
 D9_MUST_USE d9_status d9_gradient_add(d9_gradients *gradients, const d9_node *forward, d9_value_id value,
                                       d9_value_id part);
 /* Appends `node` with the forward node's role and attributes. Its output 0, created here, is added to the gradient of
@@ -31,23 +31,24 @@ D9_MUST_USE d9_status d9_gradient_append_node(d9_gradients *gradients, const d9_
 /* For a node of x and a weight: appends dweight = weight_op (dy, x), then dx = data_op (dy, weight), each if needed. */
 D9_MUST_USE d9_status d9_gradient_weighted(d9_gradients *gradients, const d9_node *forward, d9_value_id dy,
                                            d9_op weight_op, d9_op data_op);
-/* The gradient function of operations whose dx is the operation itself on dy, such as dropout. */
+/* The gradient function of operations whose dx is the same operation applied to dy, such as dropout. */
 D9_MUST_USE d9_status d9_gradient_by_same_op(d9_gradients *gradients, const d9_node *forward, d9_value_id dy);
 
 struct d9_onnx_writer;
 
 typedef struct d9_op_info {
-    const char *doc;     /* inputs -> outputs with their shapes; optional ones in [brackets] */
+    const char *doc;     /* inputs -> outputs, some with their shapes; optional ones in [brackets] */
     int inputs, outputs; /* maximum numbers */
     int min_inputs;      /* minimum number of inputs; 0: `inputs` */
     bool update;         /* updates a group's parameters from gradients; only updates, averages and copies follow it */
     bool per_parameter;  /* the update takes one parameter, with its shape: one node for each parameter of the group */
     bool batch;          /* makes or mixes the batch: draws, images, tokens, labels */
     bool weighted;       /* input 1 is a weight, which is multiplied in the compute type */
-    bool convolution;    /* convolution or linear layer, or a gradient of one */
+    bool conv_or_linear; /* convolution or linear layer, or a gradient of one */
     bool exact;          /* all backends compute identical bits */
     unsigned in_place;   /* bit i: input i is updated in place; may be 0 if that input is listed as an output, too */
-    bool overwrites;     /* output 0 may reuse input 0's memory if their types are equal and no later node reads it */
+    /* Output 0 may have input 0's memory if their types are equal and no later node reads input 0. */
+    bool may_overwrite_input;
 
     /* Infers the shapes of outputs and statistics from the inputs' shapes; errors name the node and what fits. */
     d9_status (*shape)(d9_context *context, d9_graph *graph, const d9_node *node);

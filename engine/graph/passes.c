@@ -1,6 +1,7 @@
 /* The precision pass, and the evaluation graph. The precision pass assigns the floating-point types of a forward graph:
- * parameters, statistics and carried states have the master type, images the compute type; weights are cast to the
- * compute type, and each operation's d9_op_info gives the types of its outputs. Tokens and labels stay integers. */
+ * parameters, statistics and carried states have the master type, images the compute type; weights that are multiplied
+ * are cast to the compute type; each operation's d9_op_info gives the types of its outputs. Tokens and labels stay
+ * integers. */
 #include "graph/op.h"
 #include <stdio.h>
 #include <string.h>
@@ -63,10 +64,7 @@ done:
 static void bypass(d9_graph *graph, d9_node_id n) {
     const d9_value_id x = graph->nodes[n].inputs[0], y = graph->nodes[n].outputs[0];
     d9_graph_remove_node(graph, n);
-    for (d9_node_id m = 0; m < graph->node_count; m++)
-        for (int i = 0; i < graph->nodes[m].input_count; i++)
-            if (graph->nodes[m].inputs[i] == y) graph->nodes[m].inputs[i] = x;
-    if (graph->logits == y) graph->logits = x;
+    d9_graph_redirect(graph, y, x);
 }
 
 d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,

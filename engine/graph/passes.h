@@ -33,12 +33,12 @@ d9_value_id d9_gradient_of(const d9_graph *graph, d9_value_id parameter); /* D9_
 D9_MUST_USE d9_status d9_evaluation_make(d9_context *context, const d9_graph *forward, d9_buffer state, bool scored,
                                          d9_graph *evaluation);
 
+enum { D9_MAX_RULE_NODES = 6 }; /* largest longest_rule of d9_memory_plan */
 /* Assigns offsets to all scratch values: first fit over lifetimes, 64-byte aligned. `scratch_bytes`: the size.
  * `keep_all`: no two values share memory, so verify and the op tests can read all of them afterwards, and a copy in f32
  * fits behind each. `longest_rule`: the largest number of consecutive nodes that one rule computes. A value outlives
  * its last reader by longest_rule - 1 nodes, because a rule may write its outputs while it still reads its inputs. */
-enum { D9_MAX_RULE_NODES = 6 };
 D9_MUST_USE d9_status d9_memory_plan(d9_context *context, d9_graph *graph, bool keep_all, int longest_rule,
                                      int64_t *scratch_bytes);
-/* With keep_all: offset in SCRATCH of the room for a copy of the value in f32. */
+/* With keep_all: offset in SCRATCH of the space for a copy of the value in f32. */
 int64_t d9_memory_wide_offset(const d9_value *value);

@@ -95,8 +95,8 @@ done:
     return status;
 }
 
-/* The trick that whitens the layer (whitening_bias) makes two filters of opposite sign from each eigenvector of the
- * patches. There are as many eigenvectors as a 2x2 patch has elements. */
+/* Adds convolution, bias and act. The convolution has two channels for each element of a 2x2 patch, because the trick
+ * whitening_bias makes two filters of opposite sign from each eigenvector of the patches. */
 static d9_status add_first_layer(const builder *b, d9_value_id x, d9_value_id *y) {
     d9_status status;
     const int64_t channels = 2 * 2 * 2 * d9_shape_channels(&b->graph->values[x].shape);

@@ -1,5 +1,5 @@
-/* Parts shared by several networks: stems for small images and for those of ImageNet, layers with a bias, the head, and
- * initial weights. */
+/* Parts shared by several networks: stems for small images and for those of ImageNet, convolutions and activations with
+ * a norm, layers with a bias, the head, and initial weights. */
 #pragma once
 
 #include "graph/graph.h"

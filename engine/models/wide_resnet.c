@@ -22,7 +22,7 @@ typedef struct wide_resnet {
 
 enum { GROUPS = 3, STEM = 16 /* output channels of the first convolution, and of the first group at width 1 */ };
 
-/* The choice with index i has i + 1 blocks in each group: 6 (i + 1) + 4 layers. */
+/* Choice i of option `depth`, from 0, has i + 1 blocks in each group and 6 (i + 1) + 4 layers. */
 static const d9_option options[] = {
     {"depth", D9_OPTION_CHOICE, offsetof(wide_resnet, depth_choice), "28", 0, 0, "10|16|22|28|34|40",
      "layers\n"

@@ -76,7 +76,7 @@ d9_status d9_parallel_broadcast(d9_context *context, d9_parallel *parallel, void
 }
 
 d9_status d9_parallel_maximum(d9_context *context, d9_parallel *parallel, int *value) {
-    return d9_parallel_ranks(parallel) > 1 ? parallel->kind->agree(context, parallel, value) : D9_OK;
+    return d9_parallel_ranks(parallel) > 1 ? parallel->kind->maximum(context, parallel, value) : D9_OK;
 }
 
 static int line_length(const char *text) { return (int)strcspn(text, "\n"); }

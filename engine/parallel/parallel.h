@@ -9,14 +9,14 @@
 
 typedef struct d9_parallel d9_parallel;
 
-typedef struct d9_parallel_kind { /* implements the d9_parallel_... functions below; `agree`: d9_parallel_maximum */
+typedef struct d9_parallel_kind { /* implements d9_parallel_NAME, below, among several processes */
     /* NULL: d9_parallel_allocate calls d9_allocate, as with one process */
     d9_status (*allocate)(d9_context *context, d9_parallel *parallel, int64_t bytes, const char *purpose,
                           void **memory);
     void (*release)(d9_context *context, d9_parallel *parallel, void *memory); /* NULL if `allocate` is NULL */
     d9_status (*sum)(d9_context *context, d9_parallel *parallel, void *values, int64_t count, bool wide);
     d9_status (*broadcast)(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size);
-    d9_status (*agree)(d9_context *context, d9_parallel *parallel, int *value);
+    d9_status (*maximum)(d9_context *context, d9_parallel *parallel, int *value);
     void (*abort)(d9_parallel *parallel, int status);          /* ends all processes with this exit status */
     void (*close)(d9_context *context, d9_parallel *parallel); /* called after `abort` too, if that returns */
 } d9_parallel_kind;
@@ -27,7 +27,7 @@ struct d9_parallel {
     int host;                     /* rank of the first process on this host */
     int sharers;                  /* processes of this host with this process's affinity mask, itself included */
     bool together;                /* all processes agreed to end, for example after a signal to one of them */
-    const char *launcher;         /* the launcher's command up to the number of processes; NULL: no launcher */
+    const char *launcher;         /* the launcher's command up to the number of processes; NULL: one process */
     const d9_parallel_kind *kind; /* NULL: one process */
     void *state;                  /* private to `kind` */
 };

@@ -117,7 +117,7 @@ done:
 
 static const char time_fault[] = "has an invalid time or speed", count_fault[] = "has an invalid count, seed or epoch";
 
-/* Legal ranges of numbers other than scores, in result.json itself and in the objects of its lists. */
+/* Legal ranges of times, speeds, counts and the training accuracy, in result.json and in the objects of its lists. */
 static const struct bound {
     const char *key;
     bool integer;
@@ -145,7 +145,7 @@ static const struct bound {
     {"eval_images", true, 1, INFINITY, count_fault},
 };
 
-/* True if the object's value at the bound's key is out of bounds or of another type. */
+/* True if the object's value at the bound's key is out of bounds or of another type; false if it is null or missing. */
 static bool is_out_of_bounds(const json_t *object, const struct bound *bound) {
     const json_t *value = json_object_get(object, bound->key);
     const double number = json_number_value(value);

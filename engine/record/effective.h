@@ -1,4 +1,5 @@
-/* The effective configuration in run records, as YAML and JSON, and helpers for JSON. */
+/* The effective configuration in run records, as YAML and JSON; helpers for JSON; measure, score and faults of a
+ * result.json. */
 #pragma once
 
 #include "config/config.h"

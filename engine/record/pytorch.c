@@ -87,8 +87,8 @@ typedef struct reader {
     int depth;
     value *memo; /* (size) */
     int64_t memo_count;
-    size_t room; /* bytes that copies of tensors may still take, at first the size of the file. Tensors may share a
-                  * storage, and each is copied: without a limit a small file could fill the memory */
+    size_t bytes_left; /* for copies of tensors, at first the size of the file. Tensors may share a storage, and each is
+                        * copied: without a limit a small file could fill the memory */
 } reader;
 
 static d9_status fail_pickle(const reader *r, const char *what) {
@@ -236,8 +236,8 @@ static d9_status make_tensor(reader *r, const value *tuple) {
     const int64_t elements = (int64_t)items[0].as.storage->size / bytes;
     if (offset > elements || count > elements - offset) D9_TRY(fail_pickle(r, "a tensor ends behind its storage"));
     tensor->size = (size_t)(count * bytes);
-    if (tensor->size > r->room) D9_TRY(fail_pickle(r, "the tensors share storages and are larger than the file"));
-    r->room -= tensor->size;
+    if (tensor->size > r->bytes_left) D9_TRY(fail_pickle(r, "the tensors share storages and are larger than the file"));
+    r->bytes_left -= tensor->size;
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->arena, tensor->size, &copy));
     memcpy(copy, items[0].as.storage->bytes + offset * bytes, tensor->size);
     tensor->bytes = copy;
@@ -518,7 +518,7 @@ d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t
         return d9_fail(context, D9_DATA, "%s: saved by PyTorch before version 1.6; load and save it in a later one",
                        path);
     D9_TRY(D9_ALLOCATE(context, 1, "a file of PyTorch", &made));
-    reader r = {.context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .room = size};
+    reader r = {.context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .bytes_left = size};
     D9_TRY(d9_zip_open(context, &scratch, path, bytes, size, &r.zip));
     D9_TRY(find_pickle(&r));
     D9_TRY(read_pickle(&r, &result));

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files of a run, and at the end that of an experiment. d9_record_open removes the first LEFTOVERS of them. If it
- * resumes a run with keep: best, it leaves the last KEPT of these, predictions and model, which may be of an epoch
- * before the checkpoint. */
+/* Files of runs, reports and experiments, for d9_record_remove_partial. d9_record_open removes the first LEFTOVERS of
+ * them. If it resumes a run with keep: best, it leaves the last KEPT of these, predictions and model, which may be of
+ * an epoch before the checkpoint. */
 enum { LEFTOVERS = 5, KEPT = 2 };
 static const char *const files[] = {
     "result.json", "submission.json", "live.html",  "predictions.safetensors", "model.safetensors",

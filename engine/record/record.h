@@ -1,5 +1,5 @@
 /* Writes the files of a run folder that record the run: config.yaml, epochs.tsv, submission.json, events.jsonl,
- * predictions.safetensors, result.json. They contain no host name, and no absolute path unless data.table is one.
+ * predictions.safetensors, result.json. They contain no host name, and no absolute path but that of data.table.
  *
  * result.json is written last, by rename, so it exists only for a finished run. */
 #pragma once

@@ -1,4 +1,4 @@
-/* The safetensors format: 8-byte little-endian header length, JSON header, raw little-endian data. */
+/* Files of tensors: reads and writes safetensors, optionally with a checksum inside; reads files that PyTorch saved. */
 #pragma once
 
 #include "graph/graph.h"

@@ -5,8 +5,8 @@
  * FOLDER holds experiment.json (experiment/experiment.h), or is a run, or has runs as subfolders. The report adds
  *
  *   report.html     a self-contained page: question, verdict, tables, plots, every run
- *   report/         each table as NAME.tsv, such as arms, effects and runs; of each plot the data (.tsv), the gnuplot
- *                   script (.gp), NAME.svg and NAME.png
+ *   report/         each table as NAME.tsv, such as arms, effects and runs; data (.tsv), gnuplot scripts (.gp) and
+ *                   pictures (.svg, .png) of the plots
  *
  * A run without a valid result.json of its configuration and seed, and a copy of another run, are excluded and listed
  * in `problems`. Of a search, runs without a folder are ignored, and failures are listed in the table of trials. The
@@ -37,8 +37,8 @@ typedef struct d9_report_arm {
     const char *name, *label, *edits; /* edits: "--set K=V; --without TRICK", "" if there are none */
     const char *config_hash;          /* NULL: not recorded */
     int baseline;                     /* index; -1: none */
-    double epochs;                    /* configured epochs; NAN: no finished run */
-    double trained; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
+    double configured_epochs;         /* train.epochs; NAN: no finished run */
+    double trained_epochs; /* mean of the trained epochs, fewer if runs stopped early; NAN: no finished run */
     double published_score, published_seconds, published_epochs; /* NAN: not published */
     const char *published_hardware;                              /* NULL: not given */
     int planned;                                                 /* planned runs */
@@ -63,8 +63,8 @@ typedef struct d9_report_arm {
                              million */
     int series;           /* index into report->series; arms that differ only in train.epochs share one */
     double epochs_saved;  /* epochs after which the curve of the baseline's series (else of the first arm's) reaches
-                           * this score, minus `trained`; NAN: the curve does not reach the score, begins above it or
-                           * has fewer than two points, or is this arm's; or the baseline is not comparable */
+                           * this score, minus trained_epochs; NAN: the curve does not reach the score, begins above
+                           * it or has fewer than two points, or is this arm's; or the baseline is not comparable */
 } d9_report_arm;
 
 typedef struct d9_report_series {

@@ -1,4 +1,4 @@
-/* Computes the statistics of a report: each arm's runs, and its difference from the baseline. */
+/* Computes the statistics of a report: each arm's runs, its difference from the baseline, series and epochs saved. */
 #include "report/report_parts.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->scores));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
-    arm->epochs = NAN;
+    arm->configured_epochs = NAN;
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (run->arm != index || !run->result) continue;
@@ -47,11 +47,12 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         arm->seeds[at] = run->seed;
         arm->scores[at] = run->score;
         if (!isnan(run->train_seconds)) seconds[timed++] = run->train_seconds;
-        arm->epochs = d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
+        arm->configured_epochs =
+            d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
         trained += d9_report_trained(report, run);
         arm->met += d9_measure_reaches(report->measure, run->score, report->target);
     }
-    arm->trained = arm->count > 0 ? trained / arm->count : NAN;
+    arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
     d9_sample_describe(seconds, timed, &arm->seconds);
 done:
     return status;
@@ -119,8 +120,8 @@ static bool is_comparable(const d9_report *report, const d9_report_arm *arm, con
     return true;
 }
 
-/* Compares an arm with its baseline, by the seeds that both finished if there are at least two. Sets *deviation to the
- * standard deviation from which the number of needed seeds is computed. */
+/* Compares an arm with its baseline, by the seeds that both finished if there are at least two, else by Welch's t. Sets
+ * *deviation to the standard deviation from which the number of needed seeds is computed. */
 static void compare_runs(const d9_report_arm *base, double *const pairs[2], d9_report_arm *arm, double *deviation) {
     const double own = arm->sample.deviation, its = base->sample.deviation;
     const int shared = pair_scores(arm, base, pairs);
@@ -256,13 +257,13 @@ static int fill_curve(const d9_report *report, int series, double *epochs, doubl
     int count = 0;
     for (int a = 0; a < report->arm_count; a++) {
         const d9_report_arm *arm = &report->arms[a];
-        if (arm->series != series || isnan(arm->trained)) continue;
+        if (arm->series != series || isnan(arm->trained_epochs)) continue;
         int at = count++;
-        for (; at > 0 && epochs[at - 1] > arm->trained; at--) {
+        for (; at > 0 && epochs[at - 1] > arm->trained_epochs; at--) {
             epochs[at] = epochs[at - 1];
             means[at] = means[at - 1];
         }
-        epochs[at] = arm->trained;
+        epochs[at] = arm->trained_epochs;
         means[at] = d9_report_mean_of(report, arm, 0);
     }
     return count;
@@ -291,7 +292,7 @@ static d9_status set_epochs_saved(d9_context *context, d9_report *report) {
         arm->epochs_saved = NAN;
         if (points > 1) report->sweep = true;
         if (points > 1 && against != arm->series && (arm->baseline < 0 || arm->comparable))
-            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, level_of(report, arm)) - arm->trained;
+            arm->epochs_saved = d9_epochs_to_reach(epochs, means, points, level_of(report, arm)) - arm->trained_epochs;
     }
 done:
     return status;

@@ -34,7 +34,7 @@ static void begin_run_row(d9_text *text, const d9_report *report, const d9_repor
 }
 
 double d9_report_epochs(const d9_report *report, int arm, double epoch) {
-    return fmin(epoch, report->arms[arm].epochs);
+    return fmin(epoch, report->arms[arm].configured_epochs);
 }
 
 double d9_report_trained(const d9_report *report, const d9_report_run *run) {
@@ -132,13 +132,13 @@ static int64_t longest_run(const d9_report *report) {
 
 static double shortness(const d9_report *report, const d9_report_arm *arm, int series) {
     (void)report;
-    return arm->series == series ? -arm->trained : NAN;
+    return arm->series == series ? -arm->trained_epochs : NAN;
 }
 
 /* Adds a row for each arm of a series with finished runs, in ascending order of the epochs trained. */
 static void add_sweep_means(const d9_report *report, int series, d9_text *text) {
     for (const d9_report_arm *arm = NULL; (arm = d9_report_next(report, shortness, series, arm));)
-        add_mean(report, (int)(arm - report->arms), arm->trained, &arm->mean, arm->count, text);
+        add_mean(report, (int)(arm - report->arms), arm->trained_epochs, &arm->mean, arm->count, text);
 }
 
 static void add_epoch_means(const d9_report *report, double *values, d9_text *text) {

@@ -64,7 +64,7 @@ done:
     return status;
 }
 
-/* Fills the row of the label that is number `index` in the run `first`, with means over the arm's runs. */
+/* Fills the row of label number `index` of the run `first` from `counts` and with means over the arm's runs. */
 static void fill_label(const d9_report *report, int arm, const d9_report_run *first, size_t index,
                        const arm_counts *counts, d9_report_table *table, int row) {
     const char *name = json_string_value(json_object_get(json_array_get(labels_of(first), index), "label"));
@@ -83,7 +83,7 @@ static void fill_label(const d9_report *report, int arm, const d9_report_run *fi
         sum += score;
         defined++;
     }
-    D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[arm].label), d9_text_cell(name ? name : ""),
+    D9_TABLE_CELLS(table, row, d9_text_cell(report->arms[arm].label), d9_text_cell(name ? name : ""),
                    d9_real_cell(images / runs), d9_real_cell(defined ? sum / defined : NAN),
                    d9_real_cell(scores.precision), d9_real_cell(scores.recall), d9_real_cell(scores.f1),
                    d9_real_cell(defined));

@@ -1,5 +1,5 @@
-/* Pictures of a report: the worst mistakes, and the images that `dawn9 data preview CONFIG --out DIR/augmentation.png
- * --filters DIR/filters.png` wrote beside the runs. Each is a PNG file, embedded in the page as base64. */
+/* Embeds pictures in the page of a report: gnuplot's SVG and, as base64, PNG files. These show the worst mistakes, and
+ * what `dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png` wrote beside the runs. */
 #include "report/report_parts.h"
 
 #include <stdio.h>

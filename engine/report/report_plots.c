@@ -22,11 +22,11 @@ typedef struct drawing {
     d9_context *context;
     d9_report *report;
     d9_text *settings;
-    int lines; /* number of lines of the last data file, including its heading, without blank lines */
-    int label; /* characters of the longest entry in that file's second column */
-    int last;  /* number in the first column of that file's last row */
-    int tall;  /* of the plot's data files so far: the most rows in succession with the same first column */
-    bool cut;  /* some interval of this plot is wider than the axis */
+    int lines;       /* number of lines of the last data file, including its heading, without blank lines */
+    int label_width; /* characters of the longest entry in that file's second column */
+    int last;        /* number in the first column of that file's last row */
+    int row_lines;   /* of the plot's data files so far: the most lines in succession with the same first column */
+    bool cut;        /* some interval of this plot is wider than the axis */
 } drawing;
 
 static d9_status write_named(const drawing *drawing, const char *name, const char *ending, const char *bytes,
@@ -249,18 +249,20 @@ static bool plan_forest(drawing *drawing) {
     }
     drawing->cut = clip_axis(&all, points, median_width(drawing->report, difference_of));
     const double span = all.high - all.low, margin = drawing->cut ? 0 : 0.04 * span;
-    const bool above = drawing->label > LABEL_MAX;
-    const int tall_row = 27 + 17 * drawing->tall, tall = 74 + tall_row * drawing->last;
+    const bool above = drawing->label_width > LABEL_MAX;
+    const int tall_row = 27 + 17 * drawing->row_lines, tall = 74 + tall_row * drawing->last;
     d9_text_add(drawing->settings,
                 "height_forest = %d\nheight_forest_narrow = %d\nforest_above = %d\nforest_row = %d\nforest_rows = %d\n"
                 "forest_label = %d\n",
-                above ? tall : 90 + 27 * drawing->last, tall, above, tall_row, drawing->last, drawing->label);
+                above ? tall : 90 + 27 * drawing->last, tall, above, tall_row, drawing->last, drawing->label_width);
     d9_text_add(drawing->settings, "forest_low = %.10g\nforest_high = %.10g\nforest_tick = %.10g\n", all.low - margin,
                 all.high + margin, span > 0 ? d9_axis_step(span, 5) : 1);
     return drawing->lines > 1 && span > 0;
 }
 
-static int label_up_to(const drawing *drawing, int most) { return drawing->label < most ? drawing->label : most; }
+static int label_up_to(const drawing *drawing, int most) {
+    return drawing->label_width < most ? drawing->label_width : most;
+}
 
 /* The ladder is drawn if two published scores are known, or if the arms are a chain (d9_report_is_chain) with different
  * means or intervals. */
@@ -386,7 +388,7 @@ static const struct {
     struct {
         const char *name;
         maker make;
-    } data[3]; /* `lines`, `label` and `last` of the drawing describe the last file */
+    } data[3]; /* `lines`, `label_width` and `last` of the drawing describe the last file */
     bool (*plan)(drawing *drawing);
     void (*note)(const drawing *drawing, d9_text *text);
     bool narrow; /* also drawn for narrow screens */
@@ -413,20 +415,20 @@ static const struct {
 };
 enum { PLOTS = sizeof plots / sizeof *plots };
 
-/* Sets lines, label and last of the drawing from the text of a data file; raises `tall` if the file has more. */
+/* Sets lines, label_width and last from the text of a data file; raises row_lines if the file has more. */
 static void scan_data(drawing *drawing, const char *text) {
     int alike = 0;
-    drawing->lines = drawing->label = drawing->last = 0;
+    drawing->lines = drawing->label_width = drawing->last = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *label = memchr(line, '\t', (size_t)(end - line));
         int width = 0;
         if (end == line || !label) continue;
         for (label++; *label != '\t' && label < end; width++) d9_text_next(&label);
         if (drawing->lines++ == 0) continue; /* the heading */
-        if (width > drawing->label) drawing->label = width;
+        if (width > drawing->label_width) drawing->label_width = width;
         const int row = (int)strtol(line, NULL, 10);
         alike = row == drawing->last ? alike + 1 : 1;
-        if (alike > drawing->tall) drawing->tall = alike;
+        if (alike > drawing->row_lines) drawing->row_lines = alike;
         drawing->last = row;
     }
 }
@@ -559,7 +561,7 @@ static d9_status prepare_plot(drawing *drawing, int which, d9_report_plot *plot,
     *plot = (d9_report_plot){0};
     d9_text_init(drawing->context, &text);
     drawing->cut = false;
-    drawing->tall = 0;
+    drawing->row_lines = 0;
     D9_TRY(write_data(drawing, which));
     D9_TRY(d9_report_expand(drawing->context, drawing->report, plots[which].name, &plot->name));
     D9_TRY(d9_report_expand(drawing->context, drawing->report, plots[which].title, &plot->title));

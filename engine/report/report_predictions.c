@@ -156,7 +156,7 @@ static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
     D9_TRY(make_note(context, report, &table->note));
     for (int row = 0, at = -1; row < rows; row++) {
         at = next_mistake(predictions, at);
-        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
+        D9_TABLE_CELLS(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
                        d9_text_cell(predictions->names[at % predictions->classes]),
                        d9_real_cell((double)count_at(predictions, at) / predictions->runs),
                        d9_real_cell(percent_at(predictions, at)));
@@ -214,7 +214,7 @@ static d9_status tabulate_classes(d9_context *context, d9_report *report) {
             if (i != class && count_at(predictions, first + i) > (most < 0 ? 0 : count_at(predictions, first + most)))
                 most = i;
         }
-        D9_FIGURES_ROW(table, row, d9_text_cell(predictions->names[class]),
+        D9_TABLE_CELLS(table, row, d9_text_cell(predictions->names[class]),
                        d9_real_cell((double)images / predictions->runs),
                        d9_real_cell(percent_at(predictions, first + class)), d9_real_cell(scores.precision),
                        d9_real_cell(scores.f1), d9_text_cell(most < 0 ? "" : predictions->names[most]),

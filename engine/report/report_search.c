@@ -129,7 +129,7 @@ static d9_status fill_row(d9_context *context, d9_report *report, const d9_repor
     const int last = table->column_count - 1;
     const json_t *values = json_object_get(arm_record(report, arm), "grid");
     char *text;
-    D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
+    D9_TABLE_CELLS(table, row, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
                    d9_real_cell(arm->mean.high), d9_real_cell(teraflop_of(report, arm, 0)), d9_real_cell(arm->count),
                    d9_real_cell(rung), d9_text_cell(is_on_frontier(report, arm) ? "yes" : ""));
     for (int column = HEAD; column < last; column++) {

@@ -44,8 +44,8 @@ D9_MUST_USE d9_status d9_report_table_make(d9_context *context, d9_arena *arena,
 void d9_report_table_set_text(d9_report_table *table, int row, int column, const char *text);
 void d9_report_table_set_link(d9_report_table *table, int row, int column, const char *text, const char *link);
 void d9_report_table_set_number(d9_report_table *table, int row, int column, double number);
-/* Fills the first cells of a row: D9_FIGURES_ROW(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
-#define D9_FIGURES_ROW(table, row, ...)                                                                                \
+/* Fills the first cells of a row: D9_TABLE_CELLS(&table, row, d9_text_cell("celu"), d9_real_cell(94.12)) */
+#define D9_TABLE_CELLS(table, row, ...)                                                                                \
     d9_report_table_set_row((table), (row), (const d9_report_table_cell[]){__VA_ARGS__},                               \
                             sizeof((const d9_report_table_cell[]){__VA_ARGS__}))
 void d9_report_table_set_row(d9_report_table *table, int row, const d9_report_table_cell *cells, size_t bytes);

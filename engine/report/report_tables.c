@@ -77,15 +77,16 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
         const bool aimed = !isnan(report->target) && arm->count > 0, ranges = arm->count > 1;
-        D9_FIGURES_ROW(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
+        D9_TABLE_CELLS(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
                        d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
                        d9_real_cell(ranges ? arm->sample.minimum : NAN),
                        d9_real_cell(ranges ? arm->sample.maximum : NAN), d9_real_cell(arm->count),
                        d9_real_cell(arm->planned), d9_real_cell(arm->published_score),
                        d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->met_share.share),
-                       d9_real_cell(arm->met_share.low), d9_real_cell(arm->met_share.high), d9_real_cell(arm->trained),
-                       d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
-                       d9_text_cell(arm->published_hardware), d9_text_cell(arm->edits));
+                       d9_real_cell(arm->met_share.low), d9_real_cell(arm->met_share.high),
+                       d9_real_cell(arm->trained_epochs), d9_real_cell(arm->seconds.mean),
+                       d9_real_cell(arm->published_seconds), d9_text_cell(arm->published_hardware),
+                       d9_text_cell(arm->edits));
     }
 done:
     return status;
@@ -117,7 +118,7 @@ static const d9_column effect_columns[] = {
 static void fill_effect(const d9_report *report, const d9_report_arm *arm, d9_report_table *table, int row) {
     const d9_estimate *e = &arm->difference, *welch = &arm->welch;
     const char *by = isnan(e->low) ? "" : arm->paired ? "paired" : "Welch";
-    D9_FIGURES_ROW(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
+    D9_TABLE_CELLS(table, row, d9_text_cell(arm->label), d9_text_cell(report->arms[arm->baseline].label),
                    d9_real_cell(arm->compared), d9_real_cell(e->estimate), d9_real_cell(e->low), d9_real_cell(e->high),
                    d9_real_cell(e->p), d9_real_cell(arm->holm), d9_text_cell(by), d9_real_cell(welch->low),
                    d9_real_cell(welch->high), d9_real_cell(welch->p),
@@ -184,7 +185,7 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
-    D9_FIGURES_ROW(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
+    D9_TABLE_CELLS(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
                    d9_real_cell(run->score),
                    d9_real_cell(views ? d9_json_real(run->result, report->measure->name) : NAN),
                    d9_real_cell(run->difference), d9_real_cell(run->epoch_to_target), d9_real_cell(run->train_seconds),

@@ -6,7 +6,7 @@
 #define MINUS "\xe2\x88\x92"
 
 enum { MANY_SEEDS = 1000 }; /* above this the number of seeds is not reported: the estimate is too uncertain */
-enum { NAMED = 4 };         /* clear differences, or arms with failed runs, named at most */
+enum { NAMED = 4 };         /* largest number of clear differences, and of arms with failed runs, that are named */
 
 static const char *sign_of(double value) { return value < 0 ? MINUS : value > 0 ? "+" : ""; }
 static const char *minus_of(double value) { return value < 0 ? MINUS : ""; }

@@ -1,4 +1,4 @@
-/* Computes the distributions, and from them the estimates, of statistics.h. */
+/* Distributions, estimates, Holm's correction, numbers of seeds, and epochs to reach a score; see statistics.h. */
 #include "report/statistics.h"
 
 #include <math.h>
@@ -181,13 +181,13 @@ void d9_welch_difference(const double *a, int64_t a_count, const double *b, int6
 
 /* ---- reaching the target ---- */
 
-void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proportion *chance) {
+void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proportion *proportion) {
     const double k = (double)met, n = (double)count, tail = (1 - level) / 2;
-    *chance = (d9_proportion){.share = NAN, .low = NAN, .high = NAN};
+    *proportion = (d9_proportion){.share = NAN, .low = NAN, .high = NAN};
     if (count < 1) return;
-    chance->share = k / n;
-    chance->low = met == 0 ? 0 : d9_incomplete_beta_inverse(tail, k, n - k + 1);
-    chance->high = met == count ? 1 : d9_incomplete_beta_inverse(1 - tail, k + 1, n - k);
+    proportion->share = k / n;
+    proportion->low = met == 0 ? 0 : d9_incomplete_beta_inverse(tail, k, n - k + 1);
+    proportion->high = met == count ? 1 : d9_incomplete_beta_inverse(1 - tail, k + 1, n - k);
 }
 
 /* ---- many comparisons ---- */

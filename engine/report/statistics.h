@@ -56,7 +56,7 @@ void d9_paired_difference(const double *a, const double *b, int64_t count, doubl
 typedef struct d9_proportion {
     double share, low, high;
 } d9_proportion;
-void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proportion *chance);
+void d9_proportion_estimate(int64_t met, int64_t count, double level, d9_proportion *proportion);
 
 /* ---- multiple comparisons and sample size ---- */
 

@@ -1,10 +1,10 @@
-/* Layout of the state and sizes of the buffers. In the state, groups come first, then frozen parameters, then
- * statistics, each value at a multiple of 64 bytes, so that one update covers a group and one lerp covers the state. */
+/* Layout of the state; sizes of buffers, samples and padding. In the state, groups come first, then frozen parameters,
+ * then statistics, each value at a multiple of 64 bytes: one update covers a group, and one lerp covers the state. */
 #include "step/program.h"
 
 #include <stdlib.h>
 
-/* Places a value with elements of `size` bytes at *cursor (in elements), and moves *cursor past `ranks` such values.
+/* Places a value with elements of `size` bytes at *cursor (in elements), and moves *cursor past `ranks` times its size.
  * The gradient of a parameter gets the same offset. */
 static void place(d9_graph *graph, d9_value_id id, int ranks, int64_t size, int64_t *cursor) {
     d9_value *value = &graph->values[id];

@@ -1,7 +1,7 @@
-/* Draws of mixed images. The weight is a symmetric beta variate without rejection. For u and v uniform in (0, 1),
- * t = sqrt(2a (u^(-1/a) - 1)) cos(2 pi v) is a Student's t with 2a degrees of freedom, and 1/2 (1 + t / sqrt(2a + t^2))
- * is of Beta(a, a). Source: Bailey 1994, "Polar generation of random variates with the t-distribution", Mathematics of
- * Computation 62. */
+/* Draws of mixed images and pasted boxes. The weight is a symmetric beta variate without rejection. For u and v uniform
+ * in (0, 1), t = sqrt(2a (u^(-1/a) - 1)) cos(2 pi v) is a Student's t with 2a degrees of freedom, and
+ * 1/2 (1 + t / sqrt(2a + t^2)) is of Beta(a, a). Source: Bailey 1994, "Polar generation of random variates with the
+ * t-distribution", Mathematics of Computation 62. */
 #include "step/augment.h"
 
 double d9_mix_weight(uint64_t seed, int64_t step, double alpha) {

@@ -97,7 +97,7 @@ static d9_status sum_images(d9_context *context, const d9_init_site *site, int64
 d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int64_t images, int size,
                               double *covariance) {
     d9_status status;
-    int64_t *linear = NULL;
+    int64_t *sums = NULL;
     int per_channel = size * size, d = (int)site->channels * per_channel;
     const int64_t across = site->width - size + 1, patches = (site->height - size + 1) * across;
     const patch_matrix shape = {.size = size, .d = d, .height = site->height, .across = across, .count = patches};
@@ -105,21 +105,21 @@ d9_status d9_patch_covariance(d9_context *context, const d9_init_site *site, int
     if (site->height < size || site->width < size || images * patches < 2)
         return d9_fail(context, D9_USAGE, "patch whitening: %lld images of %lldx%lld have no %dx%d patches to measure",
                        (long long)images, (long long)site->height, (long long)site->width, size, size);
-    D9_TRY(D9_ALLOCATE(context, d + d * d, "patch sums", &linear));
-    int64_t *products = linear + d;
-    D9_TRY(sum_images(context, site, images, &shape, linear, products));
+    D9_TRY(D9_ALLOCATE(context, d + d * d, "patch sums", &sums));
+    int64_t *products = sums + d;
+    D9_TRY(sum_images(context, site, images, &shape, sums, products));
     double total = (double)(images * patches);
     for (int i = 0; i < d; i++)
         for (int j = 0; j <= i; j++) {
             /* the normalised value is a + b * byte, per channel */
             const double *ti = site->table + i / per_channel * 256, *tj = site->table + j / per_channel * 256;
             double bi = (ti[255] - ti[0]) / 255, bj = (tj[255] - tj[0]) / 255;
-            double sum = bi * bj * (double)products[i * d + j] + ti[0] * bj * (double)linear[j] +
-                         tj[0] * bi * (double)linear[i] + ti[0] * tj[0] * total;
+            double sum = bi * bj * (double)products[i * d + j] + ti[0] * bj * (double)sums[j] +
+                         tj[0] * bi * (double)sums[i] + ti[0] * tj[0] * total;
             covariance[i * d + j] = covariance[j * d + i] = sum / (total - 1);
         }
 done:
-    d9_release(context, linear);
+    d9_release(context, sums);
     return status;
 }
 

@@ -23,7 +23,7 @@ typedef struct d9_whitening {
     double epsilon;       /* added to each eigenvalue */
 } d9_whitening;
 /* Computes whitening filters (d, size, size, channels), d = channels * size * size: filter j is eigenvector j of the
- * covariance of patches, divided by sqrt(eigenvalue j + epsilon), largest eigenvalue first. `count`, the number of
- * elements of `values`, must be d * d. D9_DATA: an eigenvalue plus epsilon is 0, so its filter would be infinite. */
+ * covariance of patches, divided by sqrt(max(eigenvalue j, 0) + epsilon), largest eigenvalue first. `count`, the number
+ * of elements of `values`, must be d * d. D9_DATA: a divisor is 0, so its filter would be infinite. */
 D9_MUST_USE d9_status d9_whitening_filters(d9_context *context, const d9_whitening *whitening, const d9_init_site *site,
                                            double *values, int64_t count);

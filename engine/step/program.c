@@ -1,5 +1,5 @@
-/* The parts of a program: accumulators, groups, the steps in which a node runs, coefficients, phases, and
- * learning rates. build/build.c builds a program. */
+/* The parts of a program: accumulators, groups, the steps in which a node runs, coefficients, phases, learning rates
+ * and views. build/build.c builds a program. */
 #include "step/program.h"
 
 #include <fnmatch.h>
@@ -64,7 +64,7 @@ void d9_group_set_update(d9_group *group, d9_update update) {
     group->op = D9_OP_UPDATE;
     group->update = update;
     group->mean = rows[update].mean;
-    group->averages = rows[update].averages;
+    group->average_count = rows[update].averages;
     memcpy(group->accumulators, names[update], sizeof group->accumulators);
 }
 
@@ -122,6 +122,11 @@ static bool is_due(const d9_when *when, int64_t step, int64_t steps_per_epoch) {
     if (when->every == 0) return true;
     int64_t s = when->restart_each_epoch ? step % steps_per_epoch : step;
     return s >= when->offset && (s - when->offset) % when->every == 0;
+}
+
+bool d9_when_equal(const d9_when *a, const d9_when *b) {
+    return a->every == b->every && a->offset == b->offset && a->from == b->from && a->until == b->until &&
+           a->restart_each_epoch == b->restart_each_epoch;
 }
 
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch) {

@@ -50,10 +50,10 @@ typedef struct d9_group {
     d9_op op;                          /* an update operation */
     d9_update update;                  /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS]; /* hyperparameters of the update, such as momentum */
-    bool mean;                         /* the update uses the gradient of the mean loss; false: of the summed loss */
+    bool mean;                         /* update by the mean loss or a scale-free one; false: by the summed loss */
     bool per_image;                    /* the learning rate is multiplied by images per update / train.batch_size */
-    int averages;  /* the first `averages` accumulators are moving averages that start at zero (updates.def) */
-    int64_t every; /* update interval, in units of train.accumulate steps; 0: one unit */
+    int average_count; /* the first `average_count` accumulators are moving averages that start at zero (updates.def) */
+    int64_t every;     /* update interval, in units of train.accumulate steps; 0: one unit */
     /* Muon: interval, in the units of `every`, at which weights are rescaled to a fixed norm (0: never), and its value
      * at the group's last step, towards which it changes linearly (0: it is constant). */
     int64_t renormalise_every, renormalise_last;
@@ -97,8 +97,8 @@ typedef struct d9_tail_node {
     d9_buffer to, from; /* STATE, or an accumulator with its layout */
     d9_coefficient ratio; /* D9_OP_LERP: to = ratio * to + (1 - ratio) * from */
     double power;         /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
-    /* Unless 0, the node runs only at the end of the run: once in the step before the last `last` updates, with a ratio
-     * of 0, and then in every when.every-th of these updates. Replaces when.offset. */
+    /* Unless 0, the node runs only at the end of the run: in the step before the last `last` updates, if there is one,
+     * with a ratio of 0, and in every when.every-th of these updates. Replaces when.offset. */
     int64_t last;
     d9_when when; /* `every` and `offset` in units of train.accumulate steps */
 } d9_tail_node;
@@ -276,7 +276,7 @@ int64_t d9_program_images(const d9_program *program, int64_t step);
 int64_t d9_program_losses(const d9_program *program, int64_t step);
 /* The number of epochs that the first `steps` steps begin; the last of them may be incomplete. */
 int64_t d9_program_epochs_begun(const d9_program *program, int64_t steps);
-/* The step that precedes the one that begins at `step`, which is at least 1. */
+/* The step before the step that begins at `step` > 0; if `step` is program->steps, the last step of the run. */
 int64_t d9_program_step_before(const d9_program *program, int64_t step);
 /* True if a step of the phase can begin at `step`: all its batches must lie within the phase and within one epoch. */
 bool d9_phase_can_begin(const d9_program *program, const d9_phase *phase, int64_t step);
@@ -311,6 +311,7 @@ bool d9_program_has_state_layout(const d9_program *program, d9_buffer buffer);
 
 /* True if `when` is active in the step of `batches` batches that begins at `step`. */
 bool d9_when_active(const d9_when *when, int64_t step, int64_t batches, int64_t steps_per_epoch);
+bool d9_when_equal(const d9_when *a, const d9_when *b); /* compares all fields */
 /* The class weights (classes) of a loss node or of its gradient; NULL: all 1. */
 const double *d9_class_weights(const d9_program *program, const d9_node *loss);
 /* The value of a coefficient in the step that begins at `step`. */

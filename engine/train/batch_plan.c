@@ -46,8 +46,8 @@ static void copy_middle(const d9_dataset *data, int64_t image, uint8_t *rgb) {
 /* Adds the name of a training image's class; of an image with several labels, their names, separated by commas. */
 static void add_class_name(const d9_dataset *data, int64_t image, d9_text *text) {
     const int32_t label = data->train.labels[image];
-    if (!data->several) d9_text_add(text, "%s", data->class_names[label]);
-    for (int64_t c = 0; data->several && c < data->classes; c++)
+    if (!data->multi_label) d9_text_add(text, "%s", data->class_names[label]);
+    for (int64_t c = 0; data->multi_label && c < data->classes; c++)
         if ((uint32_t)label >> c & 1) d9_text_add(text, "%s%s", text->size ? ", " : "", data->class_names[c]);
 }
 

@@ -1,5 +1,6 @@
 /* Counts the operations that a run still needs: its remaining steps, and evaluations, with the average number of views
- * per test image. The estimate of the remaining time assumes the operations per second of the last step. */
+ * per test image. The estimate of the remaining time assumes the operations per second of the last step. Also: which
+ * epochs are evaluated, and ranges of times. */
 #include "graph/op.h"
 #include "train/trainer.h"
 
@@ -38,11 +39,6 @@ static int64_t count_steps(const d9_program *program, const d9_graph *list, int6
     return count;
 }
 
-static bool same_steps(const d9_when *a, const d9_when *b) {
-    return a->every == b->every && a->offset == b->offset && a->from == b->from && a->until == b->until &&
-           a->restart_each_epoch == b->restart_each_epoch;
-}
-
 static double operations_of_list(const d9_program *program, const d9_graph *list, int64_t from) {
     const d9_when *counted = NULL; /* the `when` that `count` was computed for; neighbouring nodes mostly share it */
     int64_t count = 0;
@@ -51,7 +47,7 @@ static double operations_of_list(const d9_program *program, const d9_graph *list
         const double each = d9_graph_operations(list, n, n + 1);
         const d9_when *when = &list->nodes[n].when;
         if (each == 0) continue;
-        if (!(counted && same_steps(when, counted))) count = count_steps(program, list, from, when);
+        if (!(counted && d9_when_equal(when, counted))) count = count_steps(program, list, from, when);
         counted = when;
         sum += each * (double)count;
     }
@@ -107,6 +103,6 @@ d9_time_range d9_time_range_of(double *seconds, int64_t count) {
     return (d9_time_range){seconds[last / 4], seconds[last / 2], seconds[last - last / 4]};
 }
 
-d9_time_range d9_time_range_times(d9_time_range range, double factor) {
+d9_time_range d9_time_range_scale(d9_time_range range, double factor) {
     return (d9_time_range){range.low * factor, range.median * factor, range.high * factor};
 }

@@ -11,21 +11,21 @@
 #include <string.h>
 
 /* The evaluation images that the network is run on. */
-typedef struct selection {
+typedef struct image_set {
     const int32_t *list; /* their indices; NULL: the first `count` images */
     int64_t count;
-} selection;
+} image_set;
 
-static const d9_views plain_view = {.count = 1, .view = {{.weight = 1}}};
+const d9_views d9_plain_view = {.count = 1, .view = {{.weight = 1}}};
 
-static int64_t image_at(const selection *images, int64_t i) { return images->list ? images->list[i] : i; }
+static int64_t image_at(const image_set *images, int64_t i) { return images->list ? images->list[i] : i; }
 
 /* Converts the index of an image among this process's images of a batch to its index in the whole batch. */
 static int64_t index_in_batch(const d9_extent *extent, int64_t i) { return i * d9_extent_ranks(extent) + extent->rank; }
 
 /* Writes this process's image indices of the batch that starts at `begin`; the last batch is filled up with the first
  * image. */
-static d9_status write_batch(d9_session *session, const selection *images, int64_t begin, int32_t *order) {
+static d9_status write_batch(d9_session *session, const image_set *images, int64_t begin, int32_t *order) {
     const d9_extent *extent = &session->program.extent;
     for (int64_t i = 0; i < d9_extent_own_batch(extent); i++) {
         const int64_t place = begin + index_in_batch(extent, i);
@@ -60,7 +60,7 @@ d9_status d9_session_check_interrupt(const d9_session *session, const char *wher
 typedef struct output {
     const d9_value *made; /* its value in the graph, for one batch */
     int64_t width;        /* numbers per image */
-    double *batch, *all;  /* (batch, width); (eval_samples, width), the weighted sum over the views */
+    double *batch, *all;  /* (this process's batch, width); (eval_samples, width), the weighted sum over the views */
 } output;
 
 static d9_status begin_output(d9_session *session, d9_value_id id, double *all, output *made) {
@@ -73,7 +73,7 @@ static d9_status begin_output(d9_session *session, d9_value_id id, double *all, 
 }
 
 /* Adds the weighted outputs of this process's images. `count`: the images of this batch in all processes. */
-static d9_status add_output(d9_session *session, const output *output, const selection *images, int64_t begin,
+static d9_status add_output(d9_session *session, const output *output, const image_set *images, int64_t begin,
                             int64_t count, double weight) {
     const d9_status status = d9_session_read_value(session, output->made, output->batch);
     if (status != D9_OK) return status;
@@ -88,12 +88,13 @@ static d9_status add_output(d9_session *session, const output *output, const sel
 
 static void report_progress(d9_session *session, int64_t images) {
     session->seen += images;
-    if (session->observer.evaluated)
-        session->observer.evaluated(session->observer.user, &session->program, session->seen, session->to_see);
+    if (session->observer.evaluation_progress)
+        session->observer.evaluation_progress(session->observer.user, &session->program, session->seen,
+                                              session->to_see);
 }
 
 /* Sums logits and features (unless NULL) of the selected images over the views, by weight; other images get zeros. */
-static d9_status run_images(d9_session *session, const d9_views *views, const selection *images, double *logits,
+static d9_status run_images(d9_session *session, const d9_views *views, const image_set *images, double *logits,
                             double *features) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
@@ -129,7 +130,7 @@ done:
 }
 
 d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
-    return run_images(session, views, &(selection){NULL, session->program.extent.eval_samples}, logits, features);
+    return run_images(session, views, &(image_set){NULL, session->program.extent.eval_samples}, logits, features);
 }
 
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
@@ -142,7 +143,7 @@ d9_status d9_session_evaluate_batch(d9_session *session) {
     double *logits;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples * extent->classes, "logits", &logits));
     const int64_t count = extent->batch < extent->eval_samples ? extent->batch : extent->eval_samples;
-    status = run_images(session, &plain_view, &(selection){NULL, count}, logits, NULL);
+    status = run_images(session, &d9_plain_view, &(image_set){NULL, count}, logits, NULL);
     d9_release(session->context, logits);
 done:
     return status;
@@ -205,7 +206,7 @@ static double sample_loss(const d9_loss_attributes *how, const double *row, int6
     return d9_loss_value_double((int)how->loss, &terms);
 }
 
-/* The mean loss, weighted by the class weights and divided by their sum; NAN if that is 0. */
+/* The mean loss of the samples, each with the weight of its class; NAN if all weights are 0. */
 static double mean_loss(const d9_session *session, const double *logits) {
     const d9_program *program = &session->program;
     const int64_t samples = program->extent.eval_samples, classes = program->extent.classes;
@@ -267,7 +268,7 @@ static int by_confidence(const void *a, const void *b) {
  * space for all, and `images`. Their rows of `mean_logits` become zero; those of all other images become the logits of
  * the first view. */
 static d9_status select_unsure(d9_session *session, const d9_views *views, const double *view_logits,
-                               double *mean_logits, int32_t *list, selection *images) {
+                               double *mean_logits, int32_t *list, image_set *images) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const int64_t classes = extent->classes;
@@ -276,7 +277,7 @@ static d9_status select_unsure(d9_session *session, const d9_views *views, const
     for (int64_t i = 0; i < extent->eval_samples; i++)
         all[i] = (ranked){confidence(session, view_logits + i * classes), (int32_t)i};
     qsort(all, (size_t)extent->eval_samples, sizeof *all, by_confidence);
-    *images = (selection){list, d9_views_full_count(views, extent->eval_samples)};
+    *images = (image_set){list, d9_views_full_count(views, extent->eval_samples)};
     memcpy(mean_logits, view_logits, (size_t)(extent->eval_samples * classes) * sizeof *mean_logits);
     for (int64_t i = 0; i < images->count; i++) {
         list[i] = all[i].image;
@@ -295,7 +296,7 @@ static d9_status score_plain(d9_session *session, const double *logits, d9_evalu
 }
 
 /* Computes the logits of one view, with weight 1, and scores them if it is the plain view of all images. */
-static d9_status run_view(d9_session *session, const d9_view *view, const selection *images, double *logits,
+static d9_status run_view(d9_session *session, const d9_view *view, const image_set *images, double *logits,
                           d9_evaluation *evaluation) {
     d9_status status;
     d9_views single = {.count = 1, .view = {*view}};
@@ -313,7 +314,7 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
                            d9_evaluation *evaluation) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
-    selection images = {NULL, extent->eval_samples};
+    image_set images = {NULL, extent->eval_samples};
     int32_t *list = NULL;
     evaluation->score = NAN;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "the least sure images", &list));
@@ -328,7 +329,7 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
         }
     }
     if (isnan(evaluation->score)) {
-        D9_TRY(d9_session_logits(session, &plain_view, view_logits));
+        D9_TRY(d9_session_logits(session, &d9_plain_view, view_logits));
         D9_TRY(score_plain(session, view_logits, evaluation));
     }
 done:
@@ -387,7 +388,7 @@ static d9_status evaluate(d9_session *session, const d9_views *views, d9_evaluat
     double *mean = NULL;
     memset(evaluation, 0, sizeof *evaluation);
     session->seen = 0;
-    session->to_see = (int64_t)((double)extent->eval_samples * d9_views_per_image(views));
+    session->to_see = extent->eval_samples + (views->count - 1) * d9_views_full_count(views, extent->eval_samples);
     if (session->program.eval.loss != D9_NONE) {
         D9_TRY(evaluate_stream(session, evaluation));
         goto done;
@@ -417,7 +418,7 @@ d9_status d9_session_evaluate(d9_session *session, d9_evaluation *evaluation) {
 
 d9_status d9_session_evaluate_plain(d9_session *session, d9_evaluation *evaluation) {
     const bool several = session->program.views.count > 1;
-    const d9_status status = evaluate(session, several ? &plain_view : &session->program.views, evaluation);
+    const d9_status status = evaluate(session, several ? &d9_plain_view : &session->program.views, evaluation);
     if (several) evaluation->score_tta = NAN;
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include "train/session.h"
 
+extern const d9_views d9_plain_view; /* one view: the image as it is, with weight 1 */
+
 /* Computes logits (eval_samples, classes), the weighted sum over `views`, ignoring `first_only_share`. Fails on an
  * interrupt. */
 D9_MUST_USE d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits);
@@ -19,7 +21,7 @@ D9_MUST_USE d9_status d9_session_evaluate_batch(d9_session *session);
 typedef struct d9_evaluation { /* d9_evaluation_free frees its arrays */
     double score;              /* in the program's measure, plain view */
     double loss;               /* mean loss of the samples, plain view, with the label smoothing and class weights of
-                                * training (divided by their sum; NAN if it is 0); of a stream without smoothing */
+                                * training (NAN if all samples have the weight 0); of a stream without smoothing */
     double score_tta;  /* with the views of the configuration; equals `score` if there is one view; NAN: only the plain
                         * view was computed */
     int32_t *top1;     /* (eval_samples), predicted classes by the evaluated views; several labels: bit c for label c;

@@ -1,4 +1,4 @@
-/* Opens a session (dataset, device, program and plans), reads and writes its buffers, and runs its steps. */
+/* Opens a session, checks configurations without their data, reads and writes buffers, and runs steps. */
 #include "core/process.h"
 #include "core/system.h"
 #include "graph/op.h"
@@ -21,7 +21,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
     const int most = d9_processors(NULL); /* opening the device warns if `threads` exceeds it */
     return (d9_dataset_options){.name = config->data.dataset,
                                 .path = config->data.path,
-                                .several = d9_loss_multi_label(config->train.loss) != 0,
+                                .multi_label = d9_loss_multi_label(config->train.loss) != 0,
                                 .table = config->data.table,
                                 .file_column = config->data.file_column,
                                 .label_column = config->data.label_column,

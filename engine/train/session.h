@@ -14,12 +14,13 @@ typedef struct d9_observer {
     void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
     /* Called after `planned` if a checkpoint was read, with the steps done and the rows of finished epochs. */
     void (*resumed)(void *user, int64_t step, const d9_epoch_row *rows, int64_t count);
-    /* `step`: number of steps done. `loss`: mean training loss of the epoch so far; NAN on asynchronous devices */
+    /* `step`: number of steps done. `loss`: mean training loss of the epoch so far; NAN on asynchronous devices.
+     * `epoch_seconds`: time that this process has trained in the epoch so far. */
     void (*step)(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds);
     void (*epoch)(void *user, const d9_program *program, const d9_epoch_row *row);
     void (*lap)(void *user, d9_segment_kind kind); /* a segment of the timeline has ended */
     /* Progress of an evaluation: inferences (images times views) done, and their total. */
-    void (*evaluated)(void *user, const d9_program *program, int64_t seen, int64_t all);
+    void (*evaluation_progress)(void *user, const d9_program *program, int64_t seen, int64_t all);
 } d9_observer;
 
 typedef struct d9_session {
@@ -35,7 +36,7 @@ typedef struct d9_session {
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
     double mark;           /* end of the timeline's last segment, CLOCK_MONOTONIC seconds */
-    d9_observer observer;  /* the session itself calls only `lap` and `evaluated` */
+    d9_observer observer;  /* the session itself calls only `lap` and `evaluation_progress` */
     int64_t seen, to_see;  /* inferences (images times views) of the current evaluation: done, and their total */
     d9_parallel *parallel; /* the processes of the run; NULL: one */
     bool warned_undefined; /* a warning has named the labels whose score is undefined */

@@ -1,4 +1,4 @@
-/* The training run: steps, epochs, evaluations, the record. One straight loop over the program's steps. */
+/* The training run: a loop over the program's steps, with evaluations, checkpoints and the record. */
 #include "core/system.h"
 #include "train/trainer_parts.h"
 #include "train/evaluation.h"
@@ -217,14 +217,14 @@ done:
 }
 
 /* Loads the weights of train.from, unless the run resumes from a checkpoint. The clocks count it as initialisation. */
-static d9_status start_from(run *self) {
+static d9_status load_initial_weights(run *self) {
     d9_status status = D9_OK;
     const char *path = self->options->config->train.from;
     if (!path || self->resumes) return D9_OK;
-    if (!self->options->start_model || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
+    if (!self->options->load_weights || strncmp(path, D9_FROM_RECORD, strlen(D9_FROM_RECORD)) == 0)
         D9_TRY(d9_fail(self->session.context, D9_USAGE,
                        "train.from: %s only identifies the weights of a recorded run; give their file", path));
-    D9_TRY(self->options->start_model(&self->session, path));
+    D9_TRY(self->options->load_weights(&self->session, path));
     D9_TRY(d9_session_lap(&self->session, D9_SEGMENT_INIT, 0));
 done:
     return status;
@@ -251,7 +251,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     D9_TRY(d9_session_load_code(&self->session)); /* runs collective sums, so the processes must agree before */
     D9_TRY(find_checkpoint(context, self));
     D9_TRY(d9_session_initialize(&self->session));
-    D9_TRY(start_from(self));
+    D9_TRY(load_initial_weights(self));
     D9_TRY(lock_folder(context, self));
     D9_TRY(resume(context, self));
     if (options->out)
@@ -473,8 +473,8 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
 /* ---- stopping ---- */
 
 /* The status with which the run stops before its next step; D9_OK: the run continues. It never stops between the
- * batches of an update. Several processes decide together: before each step if the device is synchronous, otherwise at
- * the start of an epoch and every 50 steps of the epoch. */
+ * batches of an update. Several processes decide together: before each step if the device is synchronous, otherwise
+ * before steps whose number within the epoch, from 0, is a multiple of 50. */
 static d9_status stop_reason(const run *self) {
     enum { STEPS = 50 };
     const d9_train_options *options = self->options;

@@ -9,27 +9,27 @@ typedef struct d9_train_options {
     uint64_t seed;
     const char *out;       /* run folder; NULL: no record on disk */
     bool resume;           /* continue the run in `out`, from its checkpoint if there is one */
-    bool overwrite;        /* delete the run in `out`. Without resume and overwrite, a result, checkpoint or model there
-                            * is D9_USAGE */
+    bool overwrite;        /* delete the run in `out`. Without resume and overwrite, a result, checkpoint, model, other
+                            * configuration or other seed there is D9_USAGE */
     bool locked;           /* the caller holds out/lock; otherwise d9_train takes it */
     const char *plan;      /* file of a saved plan; NULL: choose implementations */
     const char *save_plan; /* file to write the plan to; NULL: none */
     const char *tensorboard;   /* folder of event files (train/trainer_parts.h); NULL: none */
     int64_t checkpoint_every;  /* epochs; 0: by time */
     double checkpoint_seconds; /* by time: after an epoch if the last checkpoint is this old; 0: 30 */
-    int64_t stop_after_steps;  /* stop after this many steps with a checkpoint, as after an interrupt (tests); 0: train
-                                * to the end */
+    int64_t stop_after_steps;  /* stop as after an interrupt, with a checkpoint, once the run has done this many steps
+                                * (tests); 0: train to the end */
     double process_start;      /* CLOCK_MONOTONIC seconds; 0: now */
     volatile sig_atomic_t *unsaved_steps; /* set to the number of steps since the last checkpoint; may be NULL */
     d9_observer observer;
     /* The processes that train together; each calls d9_train with the same configuration, seed and folder. Only rank 0
-     * writes files, and reads the files that it wrote. NULL: one process. */
+     * writes files, reads the files that it wrote, and calls `observer`, `ready` and `kept`. NULL: one process. */
     d9_parallel *parallel;
     /* Writes the trained model if `keep` asks for one (exchange/model.h: d9_model_write); NULL: never. */
     d9_status (*write_model)(d9_session *session, const char *path);
     /* Loads the weights that config->train.from names (exchange/model.h: d9_model_load_initial_weights); NULL: not
      * possible. */
-    d9_status (*start_model)(d9_session *session, const char *path);
+    d9_status (*load_weights)(d9_session *session, const char *path);
     /* Called once before the first step, with `observer.user`; may be NULL. Its time counts as writing, not as
      * training. A failure ends the run. */
     d9_status (*ready)(void *user, d9_session *session);
@@ -38,10 +38,11 @@ typedef struct d9_train_options {
     d9_status (*kept)(void *user, d9_session *session);
 } d9_train_options;
 
-/* Trains once. An interrupt lets the current update finish but not an evaluation, writes a checkpoint to `out` and
- * returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also with both resume and
- * overwrite, or if another process trains in `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation,
- * or numbers of a checkpoint are not finite. Free the result with d9_result_free. */
+/* Trains once. An interrupt lets the current update finish (several processes on an asynchronous device may run up to
+ * 50 batches more) but not an evaluation, writes a checkpoint to `out` and returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM,
+ * D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also with both resume and overwrite, or if another process trains in
+ * `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation, or numbers of a checkpoint are not finite.
+ * Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
@@ -59,7 +60,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* Operations of the rest of a run after `steps_done` steps, evaluations included. */
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
-/* The remaining seconds of a run, evaluations included, if a batch takes `batch_seconds` in steps like the last one. */
+/* Seconds left of a run, with its evaluations, if a batch takes `batch_seconds` in the last step done, or the first. */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double batch_seconds);
 
 /* Seconds of single steps, or a time predicted from them: the median and the quartiles. */
@@ -67,7 +68,7 @@ typedef struct d9_time_range {
     double low, median, high;
 } d9_time_range;
 d9_time_range d9_time_range_of(double *seconds, int64_t count); /* sorts `seconds`; `count` > 0 */
-d9_time_range d9_time_range_times(d9_time_range range, double factor);
+d9_time_range d9_time_range_scale(d9_time_range range, double factor);
 
 /* Decisions of a run by the scores of its epochs: the best, reaching the target, stopping early. The deciding score
  * is that of the plain view or, if eval.tta is `every`, that of all views. */

@@ -9,8 +9,8 @@
 /* The processes compare their configurations and states, collect statistics, metrics and carried states, and send files
  * of rank 0 to all. With one process nothing is exchanged. Every process calls the functions in the same order. */
 
-/* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version or options differ from
- * those of rank 0. Title, threads and paths may differ. */
+/* Fails with D9_USAGE on a process whose configuration, seed, precision, backend, data, version, or options for record,
+ * resuming, stopping and checkpoints differ from those of rank 0. Title, threads and paths may differ. */
 D9_MUST_USE d9_status d9_together_check_same_run(d9_session *session, const d9_train_options *given);
 /* Gives every process the running statistics of all, in STATE and in accumulators with its layout, then compares these
  * buffers with rank 0's: D9_DEVICE, naming the first value that differs. */

@@ -171,7 +171,7 @@ static d9_status record_evaluation(run *self) {
     d9_evaluation evaluation = {0};
     double *score;
     if (!self->session->dataset->stream) {
-        D9_TRY(record_logits(self, "logits", &(d9_views){.count = 1, .view = {{.weight = 1}}}));
+        D9_TRY(record_logits(self, "logits", &d9_plain_view));
         D9_TRY(record_logits(self, "logits_tta", &self->session->program.views));
         goto done;
     }

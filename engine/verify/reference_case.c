@@ -129,7 +129,7 @@ done:
 /* ---- opening ---- */
 
 static void set_name(const char *path, char *name, size_t size) {
-    const char *slash = strrchr(path, '/'), *begin = slash ? slash + 1 : path, *dot = strrchr(begin, '.');
+    const char *begin = d9_text_file_name(path), *dot = strrchr(begin, '.');
     snprintf(name, size, "%.*s", dot ? (int)(dot - begin) : (int)strlen(begin), begin);
 }
 

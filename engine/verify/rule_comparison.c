@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { MAX_RULES = 1024, MAX_UPDATED = 8 };
-static const double least_cosine = 0.99999; /* for values that were rounded to half precision or tf32 */
+static const double least_cosine = 0.99999; /* of values in half precision, and products of tf32 factors */
 static const double least_cosine_transformed = 0.9998;
 
 typedef struct updated_state {
@@ -184,8 +184,8 @@ done:
 /* The narrowest type to which the value's numbers were rounded. A recurrent layer rounds its state at each token. */
 static d9_type type_of(const comparison *c, const d9_node *node, const d9_value *value) {
     if (node->op == D9_OP_RECUR) return c->tested->program.precision->compute;
-    if (d9_op_info_of(node->op)->convolution && value->kind == D9_VALUE_GRADIENT && c->tested->info.narrow_gradients &&
-        !c->in_f32)
+    if (d9_op_info_of(node->op)->conv_or_linear && value->kind == D9_VALUE_GRADIENT &&
+        c->tested->info.narrow_gradients && !c->in_f32)
         return c->tested->program.precision->compute;
     return value->type;
 }
@@ -302,7 +302,7 @@ static d9_status compare_value(comparison *c, const d9_node *node, d9_value_id i
     const double limit =
         limit_of(c, node, id) + (c->expected->program.precision->master == D9_F32 ? measured.storage : 0);
     d9_type type = type_of(c, node, value);
-    bool half = type == D9_BF16 || type == D9_F16 || is_tf32(c, id) || c->rounds_transforms;
+    bool half = is_half(type) || is_tf32(c, id) || c->rounds_transforms;
     const double least = c->rounds_transforms ? least_cosine_transformed : least_cosine;
     bool passed = measured.error <= limit && (!half || measured.cosine >= least);
     if (!passed && is_tf32(c, id) && isfinite(measured.error)) {

@@ -42,7 +42,7 @@ static void free_tensors(d9_verification *self) {
     d9_recorded_tensors_free(self->context, &self->expected);
 }
 
-/* ---- rule by rule: rows for training steps, evaluations and (half precision, tf32) the reference backend ---- */
+/* ---- the reference backend in f64 (half precision, tf32); training steps and evaluations, rule by rule ---- */
 
 static void report_worst(d9_verification *self, const char *group, d9_verify_row *worst) {
     snprintf(worst->name, sizeof worst->name, "%s", self->reference.name);

@@ -36,7 +36,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *   in half precision and tf32, one for the reference backend in f64
  *   for a training case, unless the reference backend is tested, one for steps and one for evaluations, both rule by
  *   rule (rule_comparison.h)
- *   one for each tensor of patch statistics, if the case has them
+ *   one for each tensor of patch statistics, if the case has them; without the dataset, one skipped row
  *
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
  * rounding decides which one receives the gradient. A row beyond its limit, except of an augmented batch, is therefore
@@ -47,8 +47,9 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *   2^-8 (bf16), 2^-11 (fp16), a whole rounding, if the backend rounds other tensors than the reference backend
  *   2^-7 if a rule rounds its intermediate operands to half precision
  *
- * Up to eight perturbations are tried, until the error is within twice the sensitivity; the row then passes. Rule by
- * rule, only products in tf32 have such a tolerance.
+ * Up to eight perturbations are tried, until the error is within twice the sensitivity, and 1 - cosine, if the row has
+ * a cosine, within twice its largest change; the row then passes. Rule by rule, only products in tf32 have such a
+ * tolerance.
  * Returns D9_CHECK_FAILED if a row failed or there was none, D9_DATA if a file is not a reference case, D9_USAGE if the
  * precision is unknown, or is a half precision of the reference backend. */
 D9_MUST_USE d9_status d9_verify(d9_context *context, const d9_verify_options *options, d9_verify_sink sink, void *user);

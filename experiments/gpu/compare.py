@@ -3,8 +3,8 @@
 
 usage: experiments/gpu/compare.py OUT [PREDICTIONS]     the folder of first-hour.sh; default predictions.tsv beside this
 
-predictions.tsv has one prediction per line: name, where it applies (the SXM version of H100 or H200, and the
-precision; `any`: everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt,
+predictions.tsv has one prediction per line: name, where it applies (H100 or H200 in the SXM version, a precision, or
+both; `any`: everywhere), low, likely, high, unit, and an expression for the measurement, as in docs/figures.txt,
 over the records in OUT. Environment: BACKEND (cuda), PRECISION (fp16).
 
 A measurement outside its prediction is not an error. The status is 1 if a record exists but lacks the value, or if the

@@ -17,7 +17,7 @@
 #   precision ResNet-18 to 152 in f32, tf32, bf16, fp16: seconds, memory,
 #             largest batch; ResNet-18's accuracy over seeds                   OUT/precision/, precision-runs/
 #   peers     PyTorch's own scripts on the same card, from PEERS=folder        OUT/peer-*.txt
-#   seeds     30 seeds of dawn94: mean with TTA at least 94.05                 OUT/seeds/, seeds.txt
+#   seeds     30 seeds of dawn94: accuracy, and its mean with TTA              OUT/seeds/, seeds.txt
 #   cold      the whole process ten times, tuned; once tuning, once uncached,
 #             once with tune: on, once with tune: off                          OUT/cold/
 #   speed     the recipes for 94%: airbench94, airbench94-muon, speed94,

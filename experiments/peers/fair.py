@@ -5,8 +5,8 @@ forty times slower at a linear layer.
 
 PyTorch allocates tensors with malloc. glibc gets each large block from the kernel and returns it when it is freed, so
 that every step pays for its pages again (docs/performance.md has measurements). dawn9 allocates its memory once.
-`--malloc default` leaves glibc's behaviour as it is, to measure the difference. dawn9 also asks for huge pages; this does
-not.
+`--malloc default` leaves glibc's behaviour as it is, to measure the difference. dawn9 also asks for huge pages, which
+PyTorch does not get here.
 """
 import ctypes
 import sys

@@ -3,8 +3,9 @@
 
 The published file runs unchanged: this program gives it a torchvision that reads CIFAR-10 from a folder, and replaces
 the calls of PyTorch that need a GPU. fp16 becomes f32; with --precision bf16 the network's forward pass runs under
-autocast, and its logits become f32. The last line is JSON: the accuracy with all views, the seconds of airbench's own clock
-(training and the last evaluation), and those from the start of this program to the end of the run.
+autocast, and its logits become f32. The last line is JSON: the accuracy with all views, `clock_seconds` of airbench's
+own clock (training and the last evaluation), `seconds` from the start of this program to the end of the run, and the
+settings.
 
 usage: torch_airbench.py FILE CIFAR [--precision f32|bf16] [--threads 2] [--seed 0] [--malloc kept|default]
   FILE   legacy/airbench94.py of github.com/KellerJordan/cifar10-airbench
@@ -56,7 +57,7 @@ class Event:
         return 1e3 * (later.at - self.at)
 
 
-class Clock(io.TextIOBase):
+class KeptOutput(io.TextIOBase):
     """Standard output that also keeps what was written, because the file only prints its seconds."""
 
     def __init__(self, output):
@@ -116,7 +117,7 @@ def main():
 
     if a.precision == "bf16":
         airbench.make_net = make_net_in_bf16
-    printed = sys.stdout = Clock(sys.stdout)
+    printed = sys.stdout = KeptOutput(sys.stdout)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.mkdir("cifar10")

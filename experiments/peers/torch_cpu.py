@@ -54,6 +54,15 @@ class Net(torch.nn.Module):
         return self.head(F.max_pool2d(x + self.res3(x), 4).flatten(1)) / 16
 
 
+def dawn94_groups(net, batch):
+    """The optimizer's groups (weights, biases) for the summed loss of a batch, and the weights' learning rate."""
+    biases = [q for n, q in net.named_parameters() if "shift" in n]
+    weights = [q for n, q in net.named_parameters() if "shift" not in n and q.requires_grad]
+    rate, decay = 0.5 / batch, 5e-4 * batch
+    return [dict(params=weights, lr=rate, weight_decay=decay),
+            dict(params=biases, lr=64 * rate, weight_decay=decay / 64)], rate
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--precision", choices=("bf16", "f32"), default="bf16")
@@ -70,10 +79,7 @@ def main():
     layout = torch.channels_last if a.layout == "channels_last" else torch.contiguous_format
     net = Net(a.batch // 32).to(memory_format=layout).train()
     average = {k: v.clone() for k, v in net.state_dict().items()}
-    biases = [q for n, q in net.named_parameters() if "shift" in n]
-    weights = [q for n, q in net.named_parameters() if "shift" not in n and q.requires_grad]
-    rate, decay = 0.5 / a.batch, 5e-4 * a.batch
-    groups = [dict(params=weights, lr=rate, weight_decay=decay), dict(params=biases, lr=64 * rate, weight_decay=decay / 64)]
+    groups, rate = dawn94_groups(net, a.batch)
     optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
     x = torch.randn(a.batch, 3, 32, 32).to(memory_format=layout)
     y = torch.randint(0, 10, (a.batch,))

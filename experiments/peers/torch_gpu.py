@@ -24,19 +24,13 @@ def training_step(name, precision, batch, compiled):
     """A function that makes one training step, without arguments."""
     if name == "dawn94":
         net = torch_cpu.Net(batch // 32)
-        biases = [q for n, q in net.named_parameters() if "shift" in n]
-        weights = [q for n, q in net.named_parameters() if "shift" not in n and q.requires_grad]
-        rate, decay = 0.5 / batch, 5e-4 * batch
-        groups = [dict(params=weights, lr=rate, weight_decay=decay), dict(params=biases, lr=64 * rate, weight_decay=decay / 64)]
+        groups, rate = torch_cpu.dawn94_groups(net, batch)
         settings, smoothing, reduction = dict(lr=rate, momentum=0.9, nesterov=True), 0.2, "sum"
     else:
         net = torch_networks.network(name, 10, 32)
         groups, settings = [q for q in net.parameters() if q.requires_grad], dict(lr=0.01, momentum=0.9)
         smoothing, reduction = 0, "mean"
     net = net.cuda().to(memory_format=torch.channels_last).train()
-    for group in groups:
-        if isinstance(group, dict):
-            group["params"] = list(group["params"])
     optimizer = torch.optim.SGD(groups, foreach=True, **settings)
     x = torch.randn(batch, 3, 32, 32, device="cuda").to(memory_format=torch.channels_last)
     y = torch.randint(0, 10, (batch,), device="cuda")

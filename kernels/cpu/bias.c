@@ -1,6 +1,6 @@
 /* A bias for each channel. The forward pass runs the norm's loop with mean 0 and factor 1, which gives exactly x +
  * bias. The gradient sums fixed parts of the rows and adds the parts in order, so it does not depend on the number of
- * threads. Threads share the parts or, with many channels, the blocks of channels; the bits are the same.
+ * threads. Threads share the parts or, with many channels, the blocks of channels; both give the same bits.
  *
  * Scratch: forward floats (3, C): mean, factor, bias; backward doubles (PARTS, 2, C), or (blocks, 3, BLOCK). */
 #include "kernels/integers.h"

@@ -17,7 +17,7 @@ enum {
     PACK_COLUMNS = 128,  /* columns of b that one packing task packs */
     TASKS = 4,           /* tasks wanted for each thread, so that all threads end at about the same time */
     LONG_TASKS = 2,      /* tasks wanted for each thread if `a` is across K: each task packs both operands */
-    WAKE = 4 << 20,      /* multiply-adds that one thread computes in the time it takes to wake another */
+    WAKE_FMAS = 4 << 20, /* multiply-adds that one thread computes in the time it takes to wake another */
 };
 
 typedef struct plan {
@@ -27,8 +27,8 @@ typedef struct plan {
     int64_t row_block, row_blocks, column_block, column_blocks;
     int64_t columns; /* n, rounded up to whole panels */
     int64_t shared, a, b, sums, row_starts, temporary,
-        thread; /* bytes of the scratch: shared by all threads; each buffer of a thread (temporary: one row of it);
-                   all buffers of a thread */
+        thread; /* bytes of scratch. shared: by all threads; a to temporary: buffers of a thread (temporary: of one
+                   row); thread: all buffers of a thread */
 } plan;
 
 /* Block size that splits `n` about evenly: a multiple of `unit`, at most the larger of `largest` and `unit`. */
@@ -126,7 +126,7 @@ static buffers buffers_of(const job *j, int thread) {
 /* Runs task(j, thread, i) for each i < count; an idle thread takes the next i. Small products use few threads. */
 static void run_tasks(const job *j, int64_t count, void (*task)(const job *j, int thread, int64_t i)) {
     const d9_gemm *g = j->gemm;
-    const int64_t worth = 1 + g->m * g->n * g->k / WAKE;
+    const int64_t worth = 1 + g->m * g->n * g->k / WAKE_FMAS;
     const int threads = (int)d9_max(1, d9_min(j->cpu->threads, d9_min(count, worth))); /* `count` may be 0 */
     int64_t next = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)

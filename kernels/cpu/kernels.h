@@ -147,7 +147,7 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_k
  * none. */
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
-/* Means of windows without padding. */
+/* Mean pooling without padding: the means of windows, and dx. */
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
 
@@ -167,8 +167,8 @@ typedef struct d9_cpu_block_copy {
 } d9_cpu_block_copy;
 void d9_cpu_copy_blocks(const d9_cpu *cpu, const d9_cpu_block_copy *runs, const void *from, void *to);
 
-int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu,
-                                    const d9_kernel_linear *shape); /* for the three functions below */
+/* Bytes of scratch, aligned to 64 bytes, for each of the three functions below. */
+int64_t d9_cpu_linear_scratch_bytes(const d9_cpu *cpu, const d9_kernel_linear *shape);
 /* `bias` (outputs) is added after rounding to the type of y; NULL: none. */
 void d9_cpu_linear_forward(const d9_cpu *cpu, const d9_kernel_linear *shape, d9_kernel_in x, d9_kernel_in w,
                            const float *bias, void *scratch, d9_kernel_out y);
@@ -184,7 +184,7 @@ typedef struct d9_cpu_loss {
     const float *logits;   /* (samples, classes) */
     const int32_t *labels; /* (samples) */
     float *loss;           /* (samples) */
-    d9_kernel_out dlogits; /* (samples, classes); may be the array of the logits */
+    d9_kernel_out dlogits; /* (samples, classes); in f32 it may be the array of the logits */
     int64_t *correct;      /* number of correct predictions */
 } d9_cpu_loss;
 /* Bytes of scratch for d9_cpu_loss_run; if 0, the scratch may be NULL. dlogits: type of the gradient. */

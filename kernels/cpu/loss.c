@@ -19,7 +19,7 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-enum { WAKE = 1 << 14 }; /* a batch with fewer logits runs on one thread */
+enum { WAKE_LOGITS = 1 << 14 }; /* a batch with fewer logits runs on one thread */
 
 /* True if vectors of f32 compute the exponentials; false if all formulas are in double. */
 static bool uses_f32(const d9_kernel_loss *s) {
@@ -27,7 +27,7 @@ static bool uses_f32(const d9_kernel_loss *s) {
 }
 
 static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
-    return s->samples * s->classes < WAKE ? 1 : cpu->threads;
+    return s->samples * s->classes < WAKE_LOGITS ? 1 : cpu->threads;
 }
 
 /* A sample's logits, its label and that of its partner (mixup, CutMix), and copies of logits that the gradient may

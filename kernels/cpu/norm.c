@@ -134,7 +134,7 @@ static void share_round(const job *j, const rounds *r, d9_cpu_items *pass, int64
 }
 
 /* Runs both passes over all groups, some groups at a time; each thread computes the terms of some channels. All threads
- * of the team must call it. Between the barriers no thread takes slices: thread 0 shares out the next pass's slices. */
+ * of the team must call it. Between the barriers no thread takes slices; thread 0 shares out the next two passes. */
 static void run_rounds(const job *j, rounds *r) {
     const range channels = range_of_thread(j->norm->channels);
     for (int64_t from = 0; from < j->norm->groups; from += r->together) {
@@ -267,7 +267,7 @@ static void sum_backward(const job *j, int64_t g, const d9_cpu_run *run, double 
 }
 
 /* dx = scale inv_std (dz - S1 / n - (x - mean) inv_std^2 S2 / n), with S1 = sum dz, S2 = sum dz (x - mean). Sets the
- * terms that need no sums: those of the forward pass. compute_backward_terms sets b = S1 / n, c = inv_std^2 S2 / n. */
+ * terms that need no sums: mean, factor and, if any, bias. compute_backward_terms: b = S1 / n, c = inv_std^2 S2 / n. */
 static void set_norm_terms(const d9_kernel_norm *norm, const layout *l, const backward *b) {
     const int64_t channels = norm->channels;
     for (int64_t at = 0; at < norm->groups * channels; at++) {

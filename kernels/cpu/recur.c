@@ -17,7 +17,7 @@ typedef struct plan {
 } plan;
 
 static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
-    plan p = {.size = d9_cell_size_of(l->cell),
+    plan p = {.size = d9_cell_counts_of(l->cell),
               .lanes = cpu->loops->product_width / 2,
               .rows = cpu->loops->recur_rows[l->cell]};
     const int64_t gates = p.size.gates, tile = p.rows * d9_round_up(l->units, D9_RECUR_LINE) * EACH;
@@ -105,7 +105,7 @@ static int64_t product_bytes(const d9_cpu *cpu, int64_t count, int64_t gates, in
 /* Scratch bytes of the largest of four products: over the first step and over all later steps, each for the gates with
  * shared gradients and for the other gates (cells.def). */
 static int64_t largest_product_bytes(const d9_cpu *cpu, const d9_cpu_recur *l) {
-    const d9_cell_counts size = d9_cell_size_of(l->cell);
+    const d9_cell_counts size = d9_cell_counts_of(l->cell);
     int64_t most = 0;
     for (int i = 0; i < 4; i++)
         most = d9_max(most, product_bytes(cpu, i & 1 ? l->samples : (l->time - 1) * l->samples,

@@ -82,7 +82,7 @@ static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme
     *y = (d9_winograd_image){scheme, s->images, s->out_height, s->out_width, s->outputs, high, wide, 4, 0};
 }
 
-static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->high * g->wide; }
+static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->tiles_high * g->tiles_wide; }
 
 /* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `multiple`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t multiple) {
@@ -140,9 +140,9 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
         const int64_t panels = d9_min(p->panels_at_once, p->panels - j);
         const float *panel = u + j * p->u.rows * width, *next;
         for (int q = 0; q < p->positions; q++, panel = next) {
-            next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane + j * p->u.rows * width;
-            cpu->loops->winograd_product(p->v.lanes != D9_WINOGRAD_F32, v + q * p->v.plane, panel, count, p->v.rows,
-                                         p->u.rows, depth_of(cpu), panels, next, m + q * p->m.plane);
+            next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane_stride + j * p->u.rows * width;
+            cpu->loops->winograd_product(p->v.lanes != D9_WINOGRAD_F32, v + q * p->v.plane_stride, panel, count,
+                                         p->v.rows, p->u.rows, depth_of(cpu), panels, next, m + q * p->m.plane_stride);
         }
         cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, stream, y);
     }
@@ -152,8 +152,8 @@ static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu
     const conv_plan p = plan_conv(cpu, s);
     const d9_winograd_pixels image = {s->store, .all = a->x}, output = {s->store, a->y, a->maxima, a->places};
     const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
-    float *u = scratch, *own = scratch + PLANES * p.u.plane;
-    const int64_t v_floats = p.positions * p.v.plane, m_floats = p.positions * p.m.plane;
+    float *u = scratch, *own = scratch + PLANES * p.u.plane_stride;
+    const int64_t v_floats = p.positions * p.v.plane_stride, m_floats = p.positions * p.m.plane_stride;
     D9_CPU_EACH (j, p.panels, cpu->threads) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
     D9_CPU_EACH (block, d9_parts_of(p.tiles, p.v.rows), cpu->threads) {
         float *v = own + omp_get_thread_num() * (v_floats + m_floats), *m = v + v_floats;
@@ -222,11 +222,11 @@ static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item
                          int64_t tiles, bool add, float *u) {
     const int64_t depth = tiles / p->tile_step * 4;
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
-    float *to = u + plane * p->u.plane + j * p->u.rows * width;
+    float *to = u + plane * p->u.plane_stride + j * p->u.rows * width;
     for (int q = 0; q < p->positions; q++)
         if (d9_winograd_plane(p->x.scheme, q) == plane) {
-            cpu->loops->winograd_gradient_product(p->v.lanes != D9_WINOGRAD_F32, w + q * p->w.plane,
-                                                  v + q * p->v.plane + j * p->v.rows * width, depth, p->w.rows,
+            cpu->loops->winograd_gradient_product(p->v.lanes != D9_WINOGRAD_F32, w + q * p->w.plane_stride,
+                                                  v + q * p->v.plane_stride + j * p->v.rows * width, depth, p->w.rows,
                                                   p->u.rows, add, to);
             add = true;
         }
@@ -234,7 +234,7 @@ static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item
 
 static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                               int64_t until, float *u, float *v) {
-    float *w = v + p->positions * p->v.plane;
+    float *w = v + p->positions * p->v.plane_stride;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
         const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
         D9_CPU_EACH (i, count / p->tile_step, cpu->threads)
@@ -246,7 +246,7 @@ static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d
 
 static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                            int64_t until, float *u, float *v) {
-    float *w = v + p->positions * p->v.plane;
+    float *w = v + p->positions * p->v.plane_stride;
     for (int64_t first = from; first < until; first += p->tiles_at_once) {
         const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
         transform_both(cpu, p, a, first, count, v, w);
@@ -262,7 +262,7 @@ static int64_t part_begin(const gradient_plan *p, int64_t part) {
 static void run_weight_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a,
                                 float *scratch) {
     const gradient_plan p = plan_gradient(cpu, s);
-    const int64_t part = PLANES * p.u.plane, pair = p.positions * (p.v.plane + p.w.plane);
+    const int64_t part = PLANES * p.u.plane_stride, pair = p.positions * (p.v.plane_stride + p.w.plane_stride);
     const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
     float *u = scratch, *own = scratch + p.parts * part;
     if (threads_share_parts(cpu, &p))
@@ -294,10 +294,10 @@ static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
         const gradient_plan p = plan_gradient(cpu, s);
         const int64_t pairs = threads_share_parts(cpu, &p) ? 1 : cpu->threads;
-        return (p.parts * PLANES * p.u.plane + pairs * p.positions * (p.v.plane + p.w.plane)) * 4;
+        return (p.parts * PLANES * p.u.plane_stride + pairs * p.positions * (p.v.plane_stride + p.w.plane_stride)) * 4;
     }
     const conv_plan p = plan_conv(cpu, s);
-    return (PLANES * p.u.plane + cpu->threads * p.positions * (p.v.plane + p.m.plane)) * 4;
+    return (PLANES * p.u.plane_stride + cpu->threads * p.positions * (p.v.plane_stride + p.m.plane_stride)) * 4;
 }
 
 static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {

@@ -21,12 +21,12 @@ static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);
 }
 
-/* An array (images, height, width, channels) as high x wide tiles of each image: tile q belongs to image
- * q / (high * wide) and is counted row by row within it. The first pixel of the tile in row r and column c of tiles is
- * at (step * r - pad, step * c - pad). Pixels outside of the array are read as zero and not written. */
+/* An array (images, height, width, channels) as tiles_high x tiles_wide tiles of each image: tile q belongs to image
+ * q / (tiles_high * tiles_wide) and is counted row by row within it. The first pixel of the tile in row r and column c
+ * of tiles is at (step * r - pad, step * c - pad). Pixels outside of the array are read as zero and not written. */
 typedef struct d9_winograd_image {
     d9_winograd_scheme scheme;
-    int64_t images, height, width, channels, high, wide, step, pad;
+    int64_t images, height, width, channels, tiles_high, tiles_wide, step, pad;
 } d9_winograd_image;
 
 /* The pixels that a transform reads or writes. With fused 2 x 2 max pooling `all` may be NULL: the maxima and their
@@ -46,16 +46,16 @@ typedef enum d9_winograd_lanes {
     D9_WINOGRAD_TILE_PAIRS,    /* tiles 2k and 2k + 1 of one channel */
 } d9_winograd_lanes;
 
-/* Layout of transformed tiles, filters or products. Lane (q, c, t) lies at q * plane + c / group * rows * group + t *
- * group + c % group. q: position in the tile; c: channel or pair of channels, padded with zeros to whole groups; t <
- * rows: tile or pair of tiles. In filters, c counts channels of one kind (input or output), t those of the other. */
+/* Layout of transformed tiles, filters or products. Lane (q, c, t) lies at q * plane_stride + c / group * rows * group
+ * + t * group + c % group. q: position in the tile; c: channel or pair of channels, padded with zeros to whole groups;
+ * t < rows: tile or pair of tiles. In filters, c counts channels of one kind (input or output), t the other kind's. */
 typedef struct d9_winograd_planes {
     d9_winograd_lanes lanes;
-    int64_t plane, rows, group; /* counted in lanes */
+    int64_t plane_stride, rows, group; /* counted in lanes */
 } d9_winograd_planes;
 
-/* Weights (outputs, 3, 3, inputs) as the forward pass uses them. `rotated`: as the data gradient uses them, with inputs
- * and outputs exchanged and the kernel rotated by 180 degrees. */
+/* Weights (outputs, 3, 3, inputs) of the forward pass, to transform for it or, if `rotated`, for the data gradient:
+ * with inputs and outputs exchanged and the kernel rotated by 180 degrees. */
 typedef struct d9_winograd_filter {
     int64_t inputs, outputs;
     d9_winograd_scheme scheme;

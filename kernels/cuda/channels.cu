@@ -75,15 +75,15 @@ __global__ void __launch_bounds__(D9_BLOCK) bias_fold_kernel(d9_norm_plan p, con
 
 /* ---- concatenation and slices: copies of some channels of each row; the work is divided as in norm.h ---- */
 
-struct strip {           /* the copied channels of an array's rows */
+struct channel_range {   /* the copied channels of an array's rows */
     int64_t line, first; /* number of channels of a row; first copied channel */
 };
 
-D9_DEVICE int64_t element_index(const strip &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
+D9_DEVICE int64_t element_index(const channel_range &s, int64_t r, int64_t c) { return r * s.line + s.first + c; }
 
 template <int V, int S, int R>
-D9_DEVICE void copy_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x, const strip &from,
-                         const strip &to, d9_kernel_out y) {
+D9_DEVICE void copy_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t r, d9_kernel_in x,
+                         const channel_range &from, const channel_range &to, d9_kernel_out y) {
     d9_raw<V, S> t[R];
     for (int k = 0; k < R; k++) t[k] = d9_fetch<V, S>(x, element_index(from, r + k * p.lines, part.c));
     for (int k = 0; k < R; k++)
@@ -92,7 +92,7 @@ D9_DEVICE void copy_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_
 
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK)
-    strip_kernel(d9_norm_plan p, d9_kernel_in x, strip from, strip to, d9_kernel_out y) {
+    strip_kernel(d9_norm_plan p, d9_kernel_in x, channel_range from, channel_range to, d9_kernel_out y) {
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (part.works) D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (copy_rows<V, S, R>(p, part, r, x, from, to, y)));
 }
@@ -128,8 +128,8 @@ int d9_cuda_bias_backward(d9_cuda_stream stream, d9_kernel_in dy, const d9_cuda_
     return D9_LAUNCH(bias_fold_kernel, d9_fold_grid(channels, 1), D9_BLOCK, stream, p, sums, dbias);
 }
 
-static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, strip from, int64_t rows, int64_t taken, strip to,
-                      d9_kernel_out y) {
+static int copy_strip(d9_cuda_stream stream, d9_kernel_in x, channel_range from, int64_t rows, int64_t taken,
+                      channel_range to, d9_kernel_out y) {
     if (rows <= 0 || taken <= 0) return 0;
     const d9_kernel_norm shape = shape_of_rows(rows, taken);
     const bool even = (from.line | from.first | taken | to.line | to.first) % D9_WIDE == 0;

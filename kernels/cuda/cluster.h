@@ -1,4 +1,4 @@
-/* Clusters: blocks that run at the same time and can read each other's shared memory (from compute capability 9.0 on).
+/* Clusters: blocks that run at the same time and access each other's shared memory (from compute capability 9.0 on).
  * Code for older devices has clusters of one block.
  *
  *   D9_LAUNCH_CLUSTER((sum<8>), grid, D9_BLOCK, 4, bytes, stream, x)   clusters of 4 blocks along y; gridDim.y % 4 == 0

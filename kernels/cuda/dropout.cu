@@ -18,7 +18,7 @@ template <int V> D9_DEVICE void drop_run(const d9_dropout &dropout, int64_t at, 
     for (int first = 0; first < V; first += together) {
         const d9_philox words = d9_dropout_words(&dropout, (at + first) / 4);
         for (int i = 0; i < together; i++) {
-            const bool kept = words.v[V < 4 ? at % 4 : i] >= dropout.least;
+            const bool kept = words.v[V < 4 ? at % 4 : i] >= dropout.least_kept_word;
             t->v[first + i] = kept ? t->v[first + i] * dropout.scale : 0.0f;
         }
     }
@@ -32,7 +32,7 @@ template <int V> D9_DEVICE void drop_placed_run(const d9_dropout &dropout, int64
     uint32_t word = draw_word(dropout, first);
     for (int i = 0; i < V; i++) {
         if (!one) word = draw_word(dropout, d9_dropout_word(&dropout, at + i));
-        t->v[i] = word >= dropout.least ? t->v[i] * dropout.scale : 0.0f;
+        t->v[i] = word >= dropout.least_kept_word ? t->v[i] * dropout.scale : 0.0f;
     }
 }
 

@@ -12,7 +12,7 @@
  * counts divisible by 8 are read and written 16 bytes at a time; others are slower, and their sums may have another
  * order. In element-wise kernels, biases, norms and the loss an output may be the same array as an input of the same
  * size and type unless a comment forbids it; any other overlap is an error. A launcher without elements to write
- * launches nothing.
+ * launches nothing. With no images, rows or samples most launchers launch nothing either, and write no gradients.
  *
  * A captured step is replayed unchanged. Values that change from step to step are therefore read from device memory:
  * the step number from a counter that d9_cuda_advance increments, learning rates from tables indexed by it. */
@@ -177,7 +177,7 @@ int d9_cuda_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, 
  * none. */
 int d9_cuda_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx);
-/* Means of windows without padding. */
+/* Mean pooling without padding: the means of windows, and dx. */
 int d9_cuda_mean_pool_forward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 int d9_cuda_mean_pool_backward(d9_cuda_stream stream, const d9_kernel_window *window, d9_kernel_in dy,
                                d9_kernel_out dx);
@@ -343,8 +343,8 @@ int d9_cuda_last_backward(d9_cuda_stream stream, d9_kernel_in x, int64_t time, i
 int d9_cuda_loss_forward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                          const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                          float *loss);
-/* Gradient of the summed loss, multiplied by *factor, the loss scale (d9_cuda_guard.scale); NULL: by 1. dlogits may be
- * the logits. */
+/* Gradient of the summed loss, multiplied by *factor, the loss scale (d9_cuda_guard.scale); NULL: by 1. dlogits, if
+ * f32, may be the logits. */
 int d9_cuda_loss_backward(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                           const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                           const float *factor, d9_kernel_out dlogits);
@@ -356,7 +356,7 @@ int d9_cuda_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, const fl
 /* True if the loss has more than 1024 classes, of which a sample has one. */
 bool d9_cuda_loss_is_wide(const d9_kernel_loss *shape);
 /* Only if d9_cuda_loss_is_wide. Two launches: loss and gradient (not if dlogits has no data), one block for each
- * sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits may be the logits. */
+ * sample; then the metrics. scratch: d9_cuda_metrics_scratch_bytes. dlogits, if f32, may be the logits. */
 int d9_cuda_loss_with_metrics(d9_cuda_stream stream, const d9_kernel_loss *shape, d9_cuda_coefficient share,
                               const int64_t *step, const float *weights, const float *logits, const int32_t *labels,
                               const float *factor, void *scratch, float *loss, double *metrics, d9_kernel_out dlogits);
@@ -365,16 +365,16 @@ int64_t d9_cuda_metrics_scratch_bytes(const d9_kernel_loss *shape);
 
 /* ---- the loss scale and non-finite gradients ----
  *
- * A run has one guard in device memory. The host writes it before the first step: scale and inverse, bad =
+ * A run has one guard in device memory. The host writes it before the first step: scale and inverse, bad_parameter =
  * D9_CUDA_FINE, the rest zero. Each step calls d9_cuda_guard_check on the gradients of its updates, then the updates
- * (which change no weight or state unless `bad` is D9_CUDA_FINE), then d9_cuda_guard_end_step. */
+ * (which change no weight or state unless bad_parameter is D9_CUDA_FINE), then d9_cuda_guard_end_step. */
 enum { D9_CUDA_FINE = INT32_MAX };
 typedef struct d9_cuda_guard {
-    float scale, inverse; /* loss scale; gradients are multiplied by `inverse` before use */
-    int32_t bad;          /* lowest index of a parameter with a non-finite gradient in this step; D9_CUDA_FINE: none */
-    int32_t steady;       /* steps with finite gradients since the last skipped step or the last growth of the scale */
-    int64_t skipped;      /* number of skipped steps */
-    int64_t first_step;   /* 1 + the first skipped step; 0: none */
+    float scale, inverse;    /* loss scale; gradients are multiplied by `inverse` before use */
+    int32_t bad_parameter;   /* lowest index of a parameter with a non-finite gradient in this step, or D9_CUDA_FINE */
+    int32_t finite_steps;    /* steps with finite gradients since the last skipped step or growth of the scale */
+    int64_t skipped;         /* number of skipped steps */
+    int64_t first_step;      /* 1 + the first skipped step; 0: none */
     int32_t first_parameter; /* lowest index of a parameter with a non-finite gradient in first_step */
     int32_t padding;
 } d9_cuda_guard;
@@ -389,7 +389,7 @@ typedef struct d9_cuda_guard_rule { /* {1, 1, 0}: a constant scale */
  * the last parameter to the last one. Gaps must hold finite numbers. */
 int d9_cuda_guard_check(d9_cuda_stream stream, d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends,
                         int32_t parameters, d9_cuda_guard *guard);
-/* Ends step *step: records a skipped step, adapts the scale by `rule`, and sets guard->bad to D9_CUDA_FINE. */
+/* Ends step *step: records a skipped step, adapts the scale by `rule`, sets bad_parameter to D9_CUDA_FINE. */
 int d9_cuda_guard_end_step(d9_cuda_stream stream, const d9_cuda_guard_rule *rule, const int64_t *step,
                            d9_cuda_guard *guard);
 

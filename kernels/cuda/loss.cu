@@ -116,7 +116,7 @@ D9_DEVICE double block_largest(double x, double *part) {
 
 struct wide_row {
     d9_loss_row_double terms;
-    int32_t best; /* the first class with the largest logit; a NaN is never the largest */
+    int32_t best; /* the first class with the largest logit, ignoring NaN; 0 if no logit exceeds -FLT_MAX */
 };
 
 /* The loss terms and the best class of one sample, computed by a block; every thread gets them. Each thread reads its
@@ -178,7 +178,7 @@ D9_DEVICE void write_slopes(const d9_kernel_loss &s, int64_t n, pair of, double 
     }
 }
 
-/* Arrays for the results of all samples; NULL: not written. dlogits may be the logits. */
+/* Arrays for the results of all samples; NULL: not written. dlogits, if f32, may be the logits. */
 struct wide_outputs {
     float *loss;
     int32_t *predicted;
@@ -225,13 +225,13 @@ D9_DEVICE int64_t first_largest(const float *row, int64_t classes) {
 __global__ void __launch_bounds__(D9_BLOCK)
     metrics_kernel(d9_kernel_loss s, const float *loss, const float *logits, const int32_t *labels, const int64_t *step,
                    const int32_t *predicted, double *metrics) {
-    const int several = d9_loss_multi_label(s.loss);
+    const int multi_label = d9_loss_multi_label(s.loss);
     double sum = 0, correct = 0, counted = 0;
     for (int64_t n = threadIdx.x; n < D9_END(s.samples); n += D9_BLOCK) {
         sum += static_cast<double>(loss[n]);
         counted += labels[n] >= 0 ? 1 : 0;
         const int64_t best = predicted ? predicted[n] : first_largest(logits + n * s.classes, s.classes);
-        correct += several == 0 && best == labels[n] ? 1 : 0;
+        correct += multi_label == 0 && best == labels[n] ? 1 : 0;
     }
     sum = d9_block_sum(sum);
     D9_BARRIER(); /* the second sum overwrites the first one's shared memory */

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2) norm_apply_kernel(d9_norm_plan p,
     const d9_norm_part part = d9_norm_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    const d9_norm_affine<V> own = d9_norm_load_affine<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
     D9_NORM_FOR_ROWS(D9_NORM_ROWS(S), p, part, (d9_norm_apply_rows<V, S, R>(p, part, r, x, own, epilogue, act, y)));
 }
 
@@ -108,7 +108,7 @@ D9_DEVICE void apply_pool_rows(const d9_resident &plan, const d9_resident_part &
         const int64_t at = d9_resident_at(p, part, r + k * p.lines);
         const d9_vector<V> most = d9_resident_open<V, S, true>(x.store, row[k], &places);
         if (pooled.data) d9_store_run<V, S>(pooled, at, V, most);
-        d9_norm_apply_epilogue<V, S>(epilogue, act, at, y, d9_norm_apply_line(own, most), {});
+        d9_norm_apply_epilogue<V, S>(epilogue, act, at, y, d9_norm_apply_affine(own, most), {});
     }
 }
 
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     const d9_resident_part part = d9_resident_part_of(p, V);
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
+    const d9_norm_affine<V> own = d9_norm_load_affine<V>(terms + part.group * 4 * p.channels + part.c, p.channels);
     D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
                          (apply_pool_rows<V, S, R>(plan, part, r, x, pooled, own, epilogue, act, y)));
 }

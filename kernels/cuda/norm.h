@@ -284,14 +284,14 @@ template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *fr
             d9_load_floats<V>(from, 3 * apart, V)};
 }
 
-/* Terms of the forward norm of V channels: y = (x - mean) * rate + bias, where rate is scale * inv_std. */
-template <int V> struct d9_norm_affine { d9_vector<V> mean, rate, bias; };
-template <int V> D9_DEVICE d9_vector<V> d9_norm_apply_line(const d9_norm_affine<V> &own, const d9_vector<V> &x) {
+/* Terms of the forward norm of V channels: y = (x - mean) * factor + bias, where factor is scale * inv_std. */
+template <int V> struct d9_norm_affine { d9_vector<V> mean, factor, bias; };
+template <int V> D9_DEVICE d9_vector<V> d9_norm_apply_affine(const d9_norm_affine<V> &own, const d9_vector<V> &x) {
     d9_vector<V> y;
-    for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.rate.v[i], 1, own.bias.v[i]);
+    for (int i = 0; i < V; i++) y.v[i] = d9_norm_apply_float(x.v[i], own.mean.v[i], own.factor.v[i], 1, own.bias.v[i]);
     return y;
 }
-template <int V> D9_DEVICE d9_norm_affine<V> d9_norm_load_line(const float *from, int64_t apart) {
+template <int V> D9_DEVICE d9_norm_affine<V> d9_norm_load_affine(const float *from, int64_t apart) {
     return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V)};
 }
 
@@ -340,7 +340,7 @@ D9_DEVICE void d9_norm_apply_rows(const d9_norm_plan &p, const d9_norm_part &par
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++) {
-        const d9_vector<V> t = d9_norm_apply_line(own, d9_open<V, S>(x.store, from[k]));
+        const d9_vector<V> t = d9_norm_apply_affine(own, d9_open<V, S>(x.store, from[k]));
         d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }

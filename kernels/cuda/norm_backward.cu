@@ -9,11 +9,11 @@
 
 /* Terms of the forward norm; without b.prologue.bias only the mean is set. */
 template <int V>
-D9_DEVICE d9_norm_affine<V> line_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
+D9_DEVICE d9_norm_affine<V> affine_of(const d9_norm_backward &b, int64_t group, int64_t channels, int64_t c) {
     d9_norm_affine<V> own = {d9_load_floats<V>(b.mean, group * channels + c, V), {}, {}};
     if (!b.prologue.bias) return own;
     for (int i = 0; i < V; i++) {
-        own.rate.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
+        own.factor.v[i] = b.scale[c + i] * b.inv_std[group * channels + c + i];
         own.bias.v[i] = b.prologue.bias[c + i];
     }
     return own;
@@ -24,7 +24,7 @@ template <int V, int S>
 D9_DEVICE d9_vector<V> times_slope(const d9_norm_backward &b, const d9_norm_affine<V> &own, const d9_vector<V> &x,
                                    d9_vector<V> t) {
     const int store = d9_store_of<S>(b.dy.store);
-    d9_vector<V> reference = d9_norm_apply_line(own, x);
+    d9_vector<V> reference = d9_norm_apply_affine(own, x);
     d9_round(store, &reference);
     d9_reference_run(d9_act_of(b.prologue.act), store, &reference);
     d9_slope_run(b.prologue.act, store, reference, &t);
@@ -70,7 +70,7 @@ D9_DEVICE void sum_slice(const d9_norm_plan &p, const d9_norm_backward &b, doubl
     const d9_norm_part part = d9_norm_part_of(p, V);
     d9_vector<V> first = {}, second = {};
     if (part.works) {
-        const d9_norm_affine<V> own = line_of<V>(b, part.group, p.channels, part.c);
+        const d9_norm_affine<V> own = affine_of<V>(b, part.group, p.channels, part.c);
         D9_NORM_FOR_ROWS((bare ? D9_NORM_ROWS(S) : D9_NORM_ROWS(S) / 2), p, part,
                          (sum_rows<V, S, bare, R>(p, part, r, b, own, &first, &second)));
     }

@@ -3,7 +3,7 @@
  * after it are part of the pass. */
 #include "kernels/cuda/norm_resident.h"
 
-/* Sets the terms mean, rate and bias of the block's channel j; the cluster's first block stores the statistics. */
+/* Sets the terms mean, factor and bias of the block's channel j; the cluster's first block stores the statistics. */
 D9_DEVICE void set_terms(const d9_norm_plan &p, const double *sums, int j, int64_t c, double pivot,
                          const d9_kernel_norm_state &state, float *terms) {
     const d9_norm_pair total = d9_resident_total(p, sums, j);
@@ -47,7 +47,7 @@ D9_DEVICE void write_rows(const d9_norm_plan &p, const d9_resident_part &part, i
     }
     D9_UNROLL(R)
     for (int k = 0; k < R; k++, *slot += D9_RESIDENT_STEP) {
-        const d9_vector<V> t = d9_norm_apply_line(own, d9_load<V, S>(kept, *slot, V));
+        const d9_vector<V> t = d9_norm_apply_affine(own, d9_load<V, S>(kept, *slot, V));
         d9_norm_apply_epilogue<V, S>(epilogue, act, at[k], y, t, more[k]);
     }
 }
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     D9_CLUSTER_BARRIER();
     if (!part.works) return;
     const d9_act act = d9_act_of(epilogue.act);
-    const d9_norm_affine<V> own = d9_norm_load_line<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
+    const d9_norm_affine<V> own = d9_norm_load_affine<V>(terms + thread % p.columns * V, D9_RESIDENT_CHANNELS);
     int slot = d9_resident_slot<V>();
     D9_RESIDENT_FOR_ROWS(D9_NORM_ROWS(S) / 2, p, part,
                          (write_rows<V, S, R>(p, part, r, kept, &slot, own, epilogue, act, y)));

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const float *g = D9_OF_MATRIX(matrices.g), *w = D9_OF_MATRIX(matrices.w);
     float *v = D9_OF_MATRIX(matrices.velocity), *h_out = wide + blockIdx.y * stride;
     double h_sum = 0, w_sum = 0;
-    if (o.guard && o.guard->bad != D9_CUDA_FINE) return;
+    if (o.guard && o.guard->bad_parameter != D9_CUDA_FINE) return;
     for (int64_t i = d9_thread(); i < D9_END(o.rows * o.columns); i += d9_threads()) {
         const float h = d9_orthogonal_momentum_float(inverse * g[i], o.momentum, &v[i]);
         h_out[i] = h;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(D9_BLOCK)
     orthogonal_apply_kernel(d9_cuda_orthogonal o, d9_cuda_orthogonal_matrices matrices, int64_t stride, d9_kernel_in x,
                             const terms_of_step *terms) {
     float *w = D9_OF_MATRIX(matrices.w);
-    if (o.guard && o.guard->bad != D9_CUDA_FINE) return;
+    if (o.guard && o.guard->bad_parameter != D9_CUDA_FINE) return;
     const float keep = terms[blockIdx.y].keep, rate = terms[blockIdx.y].rate;
     for (int64_t i = d9_thread(); i < D9_END(o.rows * o.columns); i += d9_threads())
         w[i] = d9_orthogonal_apply_float(w[i], keep, rate, d9_load_one<D9_ANY>(x, blockIdx.y * stride + i));

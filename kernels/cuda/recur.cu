@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_kernel(d9_cuda_recur s, d9_kernel_in gx, d9_kernel_in u, const float *bias, d9_cuda_recur_state first,
                  d9_cuda_recur_result out) {
     D9_DYNAMIC_SHARED(memory);
-    const d9_cell_counts size = d9_cell_size_of(s.cell);
+    const d9_cell_counts size = d9_cell_counts_of(s.cell);
     const int64_t n = blockIdx.x;
     const int units = static_cast<int>(s.units), thread = static_cast<int>(threadIdx.x);
     float *h = reinterpret_cast<float *>(memory), *c = h + units, *a = c + units;
@@ -106,7 +106,7 @@ struct recur_step {
 };
 D9_DEVICE recur_step step_at(const d9_cuda_recur &s, const d9_cuda_recur_kept &kept, d9_kernel_in dy, int64_t t,
                              int k) {
-    const int count = d9_cell_size_of(s.cell).saved, units = static_cast<int>(s.units);
+    const int count = d9_cell_counts_of(s.cell).saved, units = static_cast<int>(s.units);
     const int64_t n = blockIdx.x, row = t * s.samples + n, row_before = row - s.samples;
     recur_step r = {};
     if (k >= units || t < 0) return r;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(D9_BLOCK, 2)
     recur_backward_kernel(d9_cuda_recur s, int lines, d9_kernel_in dy, d9_cuda_recur_kept kept, d9_kernel_in u,
                           float *all_da, float *all_before, d9_kernel_out dgx) {
     D9_DYNAMIC_SHARED(memory);
-    const int gates = d9_cell_size_of(s.cell).gates, units = static_cast<int>(s.units),
+    const int gates = d9_cell_counts_of(s.cell).gates, units = static_cast<int>(s.units),
               thread = static_cast<int>(threadIdx.x);
     const int64_t n = blockIdx.x;
     float *dh = reinterpret_cast<float *>(memory), *dc = dh + units, *da = dc + units, *part = da + gates * units;
@@ -204,7 +204,7 @@ static int64_t padded_bytes(int64_t floats) {
     return d9_parts_of(floats, 64) * 64 * static_cast<int64_t>(sizeof(float));
 }
 static bool is_empty(const d9_cuda_recur *s) { return s->time <= 0 || s->samples <= 0 || s->units <= 0; }
-static int64_t gates_of(const d9_cuda_recur *s) { return d9_cell_size_of(s->cell).gates * s->units; }
+static int64_t gates_of(const d9_cuda_recur *s) { return d9_cell_counts_of(s->cell).gates * s->units; }
 
 /* True if rows of U can be read four elements at a time. */
 static bool can_read_fours(const d9_cuda_recur *s, d9_kernel_in u) {

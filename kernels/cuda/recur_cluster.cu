@@ -25,7 +25,7 @@ struct lane_place {
     bool works, first_copy; /* the unit and the sample exist; they exist and this is the first of the copies */
 };
 
-template <int S> D9_DEVICE lane_place index_in_batch(const d9_cuda_recur &s) {
+template <int S> D9_DEVICE lane_place place_of(const d9_cuda_recur &s) {
     const int units = static_cast<int>(s.units), blocks = static_cast<int>(gridDim.y),
               own = (units + blocks - 1) / blocks, warp = static_cast<int>(threadIdx.x) / D9_WARP;
     lane_place p;
@@ -106,9 +106,9 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     if (!D9_HAS_CLUSTERS) return; /* never launched */
     enum { DEPTH = D * D9_WARP, VECTORS = S * DEPTH };
     D9_SHARED(float, vectors, 2 * VECTORS);
-    const d9_cell_counts size = d9_cell_size_of(s.cell);
+    const d9_cell_counts size = d9_cell_counts_of(s.cell);
     const int units = static_cast<int>(s.units);
-    const lane_place p = index_in_batch<S>(s);
+    const lane_place p = place_of<S>(s);
     uint32_t bits[D9_CELL_GATES][UNITS][D];
     float w[D9_CELL_GATES][UNITS][D], own_bias[D9_CELL_GATES] = {}, h = 0, c = 0;
     D9_UNROLL(D9_CELL_GATES)
@@ -168,7 +168,7 @@ struct cluster_step { /* values of the lane's unit in a step; dy and `before` (t
 };
 D9_DEVICE cluster_step kept_at(const d9_cuda_recur &s, const lane_place &p, const d9_cuda_recur_kept &kept,
                                d9_kernel_in dy, int64_t t) {
-    const int count = d9_cell_size_of(s.cell).saved, units = static_cast<int>(s.units);
+    const int count = d9_cell_counts_of(s.cell).saved, units = static_cast<int>(s.units);
     const int64_t row = t * s.samples + p.sample, row_before = row - s.samples, state = p.sample * units + p.unit;
     cluster_step r = {};
     if (!p.works || t < 0) return r;
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(D9_BLOCK, 1)
     if (!D9_HAS_CLUSTERS) return; /* never launched */
     enum { GATE = D * D9_WARP, DEPTH = D9_CELL_GATES * GATE, VECTORS = S * DEPTH };
     D9_SHARED(float, vectors, 2 * VECTORS);
-    const int gates = d9_cell_size_of(s.cell).gates, units = static_cast<int>(s.units);
-    const lane_place p = index_in_batch<S>(s);
+    const int gates = d9_cell_counts_of(s.cell).gates, units = static_cast<int>(s.units);
+    const lane_place p = place_of<S>(s);
     uint32_t bits[UNITS][D9_CELL_GATES * D];
     float w[UNITS][D9_CELL_GATES * D], dh = 0, dc = 0;
     D9_UNROLL(D9_CELL_GATES)

@@ -1,4 +1,4 @@
-/* Deterministic sums over a warp and over a block: additions are in a fixed order of lanes and warps. */
+/* Deterministic sums over a warp and over a block, in a fixed order of lanes and warps; the maximum over a warp. */
 #pragma once
 
 #include "kernels/cuda/launch.h"

@@ -4,8 +4,8 @@
  *   a: rows g and g + 8, columns 2t and 2t + 1; then rows g and g + 8, columns 2t + 8 and 2t + 9
  *   b: rows 2t and 2t + 1 of column g; then rows 2t + 8 and 2t + 9
  *   d: row g, columns 2t and 2t + 1; then row g + 8
- * Products are exact. A GPU adds them in a fixed order; other models may add in another order, or truncate a sum
- * instead of rounding it. */
+ * Products are exact. A GPU adds them in a fixed order; a GPU of another model may add in another order, or truncate a
+ * sum instead of rounding it. */
 #pragma once
 
 #include "kernels/cuda/vector.h"

@@ -64,7 +64,7 @@ D9_DEVICE d9_update_terms_float terms_of(const d9_cuda_update &rule) {
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     update_kernel(d9_cuda_update rule, d9_kernel_in g, int64_t count, float *weights, state_arrays state) {
-    if (rule.guard && rule.guard->bad != D9_CUDA_FINE) return;
+    if (rule.guard && rule.guard->bad_parameter != D9_CUDA_FINE) return;
     const d9_update_terms_float terms = terms_of(rule);
     const float inverse = rule.guard ? rule.guard->inverse : 1.0f;
     D9_FOR_RUNS(count) {
@@ -108,7 +108,7 @@ D9_DEVICE int32_t parameter_at(const int64_t *ends, int32_t parameters, int64_t 
     return low;
 }
 
-/* Lowers guard->bad to the first parameter with a non-finite gradient: an integer minimum, in any order of threads. */
+/* Lowers guard->bad_parameter to the first parameter with a non-finite gradient: a minimum, in any order of threads. */
 template <int V>
 __global__ void __launch_bounds__(D9_BLOCK)
     guard_check_kernel(d9_kernel_in g, int64_t count, int64_t first, const int64_t *ends, int32_t parameters,
@@ -116,24 +116,25 @@ __global__ void __launch_bounds__(D9_BLOCK)
     D9_FOR_RUNS(count) {
         const d9_vector<V> t = d9_load<V, D9_ANY>(g, at, n);
         for (int i = 0; i < V; i++)
-            if (!(t.v[i] - t.v[i] == 0)) atomicMin(&guard->bad, parameter_at(ends, parameters, first + at + i));
+            if (!(t.v[i] - t.v[i] == 0))
+                atomicMin(&guard->bad_parameter, parameter_at(ends, parameters, first + at + i));
     }
 }
 
 __global__ void guard_end_step_kernel(d9_cuda_guard_rule rule, const int64_t *step, d9_cuda_guard *guard) {
-    const bool bad = guard->bad != D9_CUDA_FINE;
+    const bool bad = guard->bad_parameter != D9_CUDA_FINE;
     if (bad && guard->first_step == 0) {
         guard->first_step = *step + 1;
-        guard->first_parameter = guard->bad;
+        guard->first_parameter = guard->bad_parameter;
     }
     guard->skipped += bad ? 1 : 0;
-    guard->steady = bad ? 0 : guard->steady + 1;
-    guard->bad = D9_CUDA_FINE;
-    const bool grows = rule.growth_every > 0 && guard->steady >= rule.growth_every;
+    guard->finite_steps = bad ? 0 : guard->finite_steps + 1;
+    guard->bad_parameter = D9_CUDA_FINE;
+    const bool grows = rule.growth_every > 0 && guard->finite_steps >= rule.growth_every;
     if (!bad && !grows) return;
     guard->scale *= bad ? rule.backoff : rule.growth;
     guard->inverse = 1 / guard->scale;
-    guard->steady = 0;
+    guard->finite_steps = 0;
 }
 
 /* ---- launchers ---- */

@@ -65,7 +65,7 @@ typedef struct d9_augment_rule {
     uint64_t seed;
     int height, width;         /* of an image */
     int out_height, out_width; /* of the output: at most the image's, at least the side of the cutout square */
-    float settings[D9_AUGMENT_KINDS][2]; /* settings of each kind */
+    float settings[D9_AUGMENT_KINDS][2]; /* of each kind, as in d9_augment_kind; 0 if there is no second */
 } d9_augment_rule;
 
 D9_FN int d9_augment_on(const d9_augment_rule *rule, int kind) {

@@ -4,7 +4,7 @@
  * from the state; h' and c' are the states before the step. Equations and order of the gates are those of PyTorch and
  * cuDNN. d = dh + dy is the gradient of h, from the next step and from the output:
  *
- *   ELMAN  h = f(gx + a)                                   p = d f'(h); dgx = da = p
+ *   ELMAN  h = f(gx + a)                                   dgx = da = d f'(gx + a), with f' computed from h
  *   GRU    r, z = sigmoid(gx + a), n = tanh(gx_n + r a_n)  dn = d (1 - z) (1 - n^2), dz = d (h' - n) z (1 - z),
  *          h = (1 - z) n + z h'                            dr = dn a_n r (1 - r); dgx = dr, dz, dn; da = dr, dz, dn r
  *   LSTM   i, f, o = sigmoid, g = tanh of gx + a           dc += d o (1 - tanh(c)^2), do = d tanh(c) o (1 - o)

@@ -1,4 +1,4 @@
-/* Clipping by the global norm, as PyTorch's clip_grad_norm_, which would also spread a NaN norm to every gradient. */
+/* Clipping by the global norm, as PyTorch's clip_grad_norm_; but a NaN norm leaves the gradients unchanged. */
 #pragma once
 
 #include "kernels/formulas/common.h"

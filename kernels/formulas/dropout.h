@@ -12,9 +12,9 @@
 typedef struct d9_dropout {
     uint64_t seed;
     uint32_t step, stream;
-    uint32_t least; /* smallest word of a kept element: p 2^32, rounded down */
-    float scale;    /* 1 / (1 - p) */
-    int64_t row;    /* elements of a sample or token; d9_dropout_place reads it only if ranks > 1 */
+    uint32_t least_kept_word; /* p 2^32, rounded down */
+    float scale;              /* 1 / (1 - p) */
+    int64_t row;              /* elements of a sample or token; d9_dropout_place reads it only if ranks > 1 */
     int32_t rank, ranks;
     int64_t unit; /* consecutive elements of the whole batch that are kept or dropped together */
 } d9_dropout;

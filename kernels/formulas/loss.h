@@ -30,8 +30,8 @@ typedef struct D9_OF(d9_loss_row) {                            /* inputs of a sa
 
 /* Target weight of class k for an image whose label has weight `share` and whose partner's label has the rest. */
 D9_FN D9_REAL D9_OF(d9_loss_target)(int loss, int64_t k, int32_t label, int32_t other, D9_REAL share) {
-    const int several = d9_loss_multi_label(loss);
-    const int own = several ? label >> k & 1 : k == label, partners = several ? other >> k & 1 : k == other;
+    const int multi_label = d9_loss_multi_label(loss);
+    const int own = multi_label ? label >> k & 1 : k == label, partners = multi_label ? other >> k & 1 : k == other;
     return (own ? share : 0) + (partners ? 1 - share : 0);
 }
 /* The sum over the classes of target weight times value, given the values at the image's label and at its partner's. */
@@ -68,7 +68,7 @@ D9_FN D9_REAL D9_OF(d9_loss_slope_SIGMOID)(D9_REAL logit, D9_REAL target, const 
 /* Term, value and slope of the loss with this number (d9_loss). */
 D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
     switch (loss) {
-#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
+#define D9_LOSS_CASE(id, name, multi_label, doc)                                                                       \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_term_##id)(logit, target);
         D9_LOSS_ROWS(D9_LOSS_CASE)
@@ -80,7 +80,7 @@ D9_FN D9_REAL D9_OF(d9_loss_term)(int loss, D9_REAL logit, D9_REAL target) {
 
 D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
+#define D9_LOSS_CASE(id, name, multi_label, doc)                                                                       \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_value_##id)(row);
         D9_LOSS_ROWS(D9_LOSS_CASE)
@@ -92,7 +92,7 @@ D9_FN D9_REAL D9_OF(d9_loss_value)(int loss, const D9_OF(d9_loss_row) * row) {
 
 D9_FN D9_REAL D9_OF(d9_loss_slope)(int loss, D9_REAL logit, D9_REAL target, const D9_OF(d9_loss_row) * row) {
     switch (loss) {
-#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
+#define D9_LOSS_CASE(id, name, multi_label, doc)                                                                       \
     case D9_LOSS_##id:                                                                                                 \
         return D9_OF(d9_loss_slope_##id)(logit, target, row);
         D9_LOSS_ROWS(D9_LOSS_CASE)

@@ -24,26 +24,26 @@ D9_FN int d9_activation_from_output(int activation) {
     }
 }
 
-/* ROW(id, name, several, doc): the loss of one sample over K classes; loss.h has the formulas under the same ids.
- * several: 0 if a sample has one class, its label; 1 if it may have several, of at most 31 classes: class k if bit k of
- * its label is set. */
+/* ROW(id, name, multi_label, doc): the loss of one sample over K classes; loss.h has the formulas under the same ids.
+ * multi_label: 0 if a sample has one class, its label; 1 if it may have several, of at most 31 classes: class k if bit
+ * k of its label is set. */
 #define D9_LOSS_ROWS(ROW)                                                                                              \
     ROW(CROSS_ENTROPY, "cross_entropy", 0, "(1-s)*CE + s*mean(-log p) of the softmax, s the smoothing")                \
     ROW(SIGMOID, "sigmoid", 1, "mean cross-entropy of the sigmoids: each class is a yes or no")
 
-#define D9_LOSS_ID(id, name, several, doc) D9_LOSS_##id,
+#define D9_LOSS_ID(id, name, multi_label, doc) D9_LOSS_##id,
 typedef enum d9_loss { D9_LOSS_ROWS(D9_LOSS_ID) } d9_loss;
 #undef D9_LOSS_ID
-enum { D9_MANY_CLASSES = 4096 }; /* from here on, a loss in double and its f32 gradient take a noticeable time */
+enum { D9_MANY_CLASSES = 4096 }; /* from here on: exponentials in f32 on the CPU, dlogits in the compute type */
 
 enum { D9_MOST_LABEL_CLASSES = 31 /* most classes if a sample may have several: each is one bit of its i32 label */ };
 
-/* The column `several` of D9_LOSS_ROWS: 1 if a sample may have several classes, the bits of its label; otherwise 0. */
+/* The column multi_label of D9_LOSS_ROWS: 1 if a sample may have several classes, the bits of its label; else 0. */
 D9_FN int d9_loss_multi_label(int loss) {
     switch (loss) {
-#define D9_LOSS_CASE(id, name, several, doc)                                                                           \
+#define D9_LOSS_CASE(id, name, multi_label, doc)                                                                       \
     case D9_LOSS_##id:                                                                                                 \
-        return several;
+        return multi_label;
         D9_LOSS_ROWS(D9_LOSS_CASE)
 #undef D9_LOSS_CASE
     default:
@@ -77,7 +77,7 @@ typedef enum d9_recurrent_cell {
 typedef struct d9_cell_counts { /* a row of cells.def */
     int gates, saved, memory, shared;
 } d9_cell_counts;
-D9_FN d9_cell_counts d9_cell_size_of(int cell) {
+D9_FN d9_cell_counts d9_cell_counts_of(int cell) {
     switch (cell) {
 #define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
     case D9_CELL_##id:                                                                                                 \

@@ -1,4 +1,4 @@
-# dawn9 ablate: its arms, companions of tricks, its records, and the commands on the pages of reports.
+# dawn9 ablate: arms, companion settings of tricks, the record, and the commands that the page of a report prints.
 . "$(dirname "$0")/lib.sh"
 {
     tiny | sed 's/epochs: 2/epochs: 1/; s/synthetic_train: 128/synthetic_train: 64/; s/flip: {}/flip: {}, celu: {alpha: 0.3}, frozen_bn_scale: {}/'

@@ -1,4 +1,4 @@
-# Command-line arguments, help, output that cannot be written, and SIGTERM to process 1 of a container.
+# Arguments, help, commands that only list, output that cannot be written or is read late, SIGTERM as process 1.
 . "$(dirname "$0")/lib.sh"
 
 # ---- help names commands, and the options of train ----
@@ -123,7 +123,7 @@ ends 2 'nothing.yaml' to_closed_pipe "$dawn9" config nothing.yaml
 
 # ---- a non-blocking output that is full is waited for ----
 # usage: slow_reader.py stdout|stderr COMMAND...: the command writes into a full, non-blocking pipe, which is read after
-# half a second. What the command wrote is passed on.
+# half a second. Then it writes the command's output to its own stdout or stderr, and ends with the command's status.
 cat >"$scratch/slow_reader.py" <<'PYTHON'
 import fcntl, os, subprocess, sys, time
 read, write = os.pipe()

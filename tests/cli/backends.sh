@@ -1,4 +1,4 @@
-# Backends that are missing: `devices` lists them with the reason, naming one ends with status 4, and the others work.
+# Missing backends: `devices` lists onednn or cuda with the reason, selecting it ends with status 4; others work.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 

@@ -1,4 +1,4 @@
-# dawn9 bench on the CPU backends: rates compared with measured peak rates, and all convolution algorithms.
+# dawn9 bench on the CPU backends: rates compared with measured peak rates, and the convolution algorithms of each rule.
 . "$(dirname "$0")/lib.sh"
 for backend in $(cpu_backends); do # onednn is the last, if it is there
     cat >tiny.yaml <<Y

@@ -7,7 +7,7 @@ says '^tiny on reference \(.*\), [0-9]+ parameters: the largest batch in 2 MiB$'
 accepts "$dawn9" bench fit --config tiny.yaml --memory 2M --json
 cp "$out" fit.json
 json fit.json 'd["bench"] == "fit" and d["memory_bytes"] == 2 << 20 and d["data_counted"] and len(d["rows"]) == 1' \
-    'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and not d["rows"][0]["all_images"]' \
+    'd["rows"][0]["bytes"] <= 2 << 20 and d["rows"][0]["precision"] == "f32" and d["rows"][0]["limit"] == "memory" and not d["rows"][0]["all_images"]' \
     'd["rows"][0]["bytes"] == sum(d["rows"][0][k + "_bytes"] for k in ("state", "gradient", "activation", "data", "other"))'
 # The batch found is accepted as train.batch_size; in 1 TiB all training images fit.
 batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
@@ -33,7 +33,7 @@ json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(
 prints 'a multiple of 16$' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 prints "^images of a folder are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
 
-# If no precision fits, the error states the smallest batch, and the memory that it needs in the smallest precision.
+# Errors. If no precision fits, it states the smallest batch, and the memory needed for it in the smallest precision.
 rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
 rejects 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
 rejects 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32

@@ -30,7 +30,7 @@ json "$out" 'd["runs"] == ["runs//a", "runs//b", "runs//deep/c"] or d["runs"] ==
 accepts "$source/experiments/keep.sh" unpack "$source/experiments/results/cpu/dawn94-bf16" kept
 prints '^  accuracy_tta +[0-9.]+ +94.20$' "$dawn9" compare runs/a kept/seed1
 
-# ---- one run alone ----
+# ---- one run alone is an error; a name that is not UTF-8 ----
 rejects 2 'runs/a' "$dawn9" compare runs/a
 
 odd=$(printf 'odd\377')

@@ -1,4 +1,4 @@
-# Invalid configurations are rejected with file, position, mistake and legal values; files are found by name.
+# Invalid configurations, edits, backends and precisions are rejected; files are found by name.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 train="$dawn9 train"

@@ -1,4 +1,4 @@
-# Invalid input data is rejected with the name of the file; the data command.
+# Missing, damaged and empty datasets are rejected with the name of a file or folder; dawn9 data check, preview, fetch.
 . "$(dirname "$0")/lib.sh"
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: cifar10}'; } >cifar.yaml
 { tiny | sed 's/^data: .*//'; echo 'data: {dataset: folder}'; } >folder.yaml
@@ -28,7 +28,7 @@ for action in check fetch; do rejects 2 '--data --json' "$dawn9" data $action --
 rejects 2 'synthetic' "$dawn9" data check synthetic
 rejects 2 'cifar11 cifar10 cifar100' "$dawn9" data check cifar11
 
-# ---- a folder that cannot be examined, here a link to itself, is not reported as missing ----
+# ---- a link to itself or a file in place of a folder is not reported as missing ----
 ln -s loop loop
 rejects 1 'loop/data_batch_1 symbolic' "$dawn9" data check cifar10 --data loop
 rejects 3 'loop/data_batch_1 symbolic' "$dawn9" train cifar.yaml --data loop

@@ -52,7 +52,7 @@ eval "$(cat "$out")" >words
 [ "$(head -n 5 words | tr '\n' ' ')" = "--parsable --job-name=short --array=1-2%1 --output=50%% it's/slurm/%A_%a.txt --time=5 " ] ||
     fail "sbatch gets: $(cat words)"
 has words "^--wrap=exec .* --out '50% it'.''s' --pack 2 --shard \"[$]SLURM_ARRAY_TASK_ID\"/2\$"
-# One task of an array has the number of the whole array as its SLURM_JOB_ID.
+# SLURM_JOB_ID of one task is the number of the whole array, so a task is requeued by the array's number and its own.
 accepts env PATH=/nowhere "$dawn9" experiment short.yaml --dry-run --slurm --requeue
 eval "$(cat "$out")" >words
 has words '^--requeue$' '^--wrap=.* scontrol requeue "[$][{]SLURM_ARRAY_JOB_ID[}]_[$][{]SLURM_ARRAY_TASK_ID[}]"; exit'
@@ -168,9 +168,7 @@ rm -r taken
 prints '4 runs, 3 at a time$' "$dawn9" experiment short.yaml --out workers --workers 3
 [ "$(grep -c ' seed [12]  ' "$out")" = 4 ] || fail "not a line for each run: $(cat "$out")"
 for run in both/seed1 both/seed2 one/seed1 one/seed2; do
-    for way in shards workers; do
-        record runs/short/runs/$run 'd["params_sha256"] == json.load(open("'$way/runs/$run'/result.json"))["params_sha256"]'
-    done
+    same_bits runs/short/runs/$run shards/runs/$run workers/runs/$run
 done
 [ -z "$(find . -name lock -o -name '*.partial')" ] || fail "left behind: $(find . -name lock -o -name '*.partial')"
 for way in '' --dry-run; do

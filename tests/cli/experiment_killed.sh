@@ -71,21 +71,22 @@ echo 'set: {train.epochs: 6, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-begin_two() { # DIR: starts two workers; stops them and the command with SIGSTOP before a run ends
-    for try in 1 2 3 4 5; do # again if that came too late, on a busy machine
+begin_two() { # DIR: starts two workers; stops them and the command with SIGSTOP before a run ends; status 1: too late
+    for try in 1 2 3 4 5; do # again if a run ended first, on a busy machine
         rm -rf "$1"
         setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &
         child=$!
         until_written "$1/runs/both/seed1/events.jsonl" $child
         kill -s STOP -- -$child 2>/dev/null
         workers=$(workers_of $child)
-        [ "$(echo "$workers" | wc -l)" = 2 ] && [ -z "$(find "$1" -name result.json)" ] && break
+        [ "$(echo "$workers" | wc -l)" = 2 ] && [ -z "$(find "$1" -name result.json)" ] && return
         kill -s KILL -- -$child 2>/dev/null
         wait $child 2>/dev/null
     done
+    return 1
 }
 kill_workers() { # DIR N: kills N of the two workers, and lets the rest and the command go on
-    begin_two "$1"
+    begin_two "$1" || return
     kill -KILL $(echo "$workers" | head -n "$2")
     kill -s CONT -- -$child
     wait $child
@@ -100,7 +101,7 @@ for folder in one_less none_left; do
 done
 
 # ---- the command is killed: its workers end as if they were interrupted ----
-begin_two orphans 2>/dev/null
+begin_two orphans 2>/dev/null || { fail "no try stopped two workers in time"; verdict; }
 kill -KILL $child
 kill -s CONT -- -$child
 wait $child 2>/dev/null

@@ -1,5 +1,5 @@
-# dawn9 export: nodes, inputs, outputs and weights of the ONNX file, read by a decoder of the test; input that is not a
-# model is rejected. tests/cli/onnx.sh tests that a runtime computes the right logits from it.
+# dawn9 export: nodes, inputs, outputs and weights of the ONNX file, read by a decoder of the test; the description in
+# a model file; models that cannot be exported. tests/cli/onnx.sh tests that a runtime computes the right logits.
 . "$(dirname "$0")/lib.sh"
 {
     tiny | sed '/^tricks/d; /^model/d; s/epochs: 2/epochs: 1/'

@@ -2,7 +2,7 @@
 . "$(dirname "$0")/lib.sh"
 drawn_file 12 12 'crop: {pad: 1}'
 
-# ---- six kinds of PNG, 20 to 60 pixels a side; about a sixth of the images is held out, by name ----
+# ---- six kinds of PNG, 20 to 60 pixels a side; 19 of 90 images are held out, by name ----
 draw drawn bars=30 disc=30 stripes=30
 prints '^accuracy   [0-9.]+%, on 19 test images' "$dawn9" train small.yaml --data drawn --out run
 record run 'd["accuracy"] >= 80 and d["train_images"] == 71' 'd["classes"] == ["bars", "disc", "stripes"]' \
@@ -42,7 +42,7 @@ cp "$out" two.json
 json two.json '0 < d["auc"] < 1'
 replies 'd["auc"] == json.load(open("two.json"))["auc"]' "$dawn9" eval two --data pair --json --set model.logits_scale=1e4
 
-# ---- a preview shows eight epochs, also of a shorter run ----
+# ---- a preview does not depend on the number of epochs ----
 for trick in cutmix mixup; do
     for epochs in 1 10; do
         accepts "$dawn9" data preview small.yaml --data drawn --with $trick --epochs $epochs --out $trick.$epochs.png
@@ -194,7 +194,7 @@ has ablated/report.html '--data DIR --seeds 1 --out runs/ablated$'
 accepts "$dawn9" report far
 has far/report.html 'config.yaml --out runs/again --data DIR$'
 
-# ---- errors, after which nothing was written ----
+# ---- folders and a batch size that are rejected ----
 train="$dawn9 train small.yaml --out rejected --data"
 mkdir -p one/bars hollow/bars hollow/disc flat
 cp drawn/bars/00.png one/bars/

@@ -6,7 +6,7 @@ cp "$source/experiments/full-size.sh" "$source/experiments/keep.sh" tree/experim
 script=tree/experiments/full-size.sh work=tree/runs/full-size kept=tree/experiments/results/full
 printf '#!/bin/sh\necho abc1234\n' >"$scratch/bin/git" && chmod +x "$scratch/bin/git"
 
-# The stub has a few arms of each experiment. It appends a line to `calls` for each run, with its options and priority,
+# The stub has a few arms of each experiment. It appends a line to `calls` for each run, with its --set and priority,
 # and to `benches` for each timed configuration. If the file `broken` exists, it fails before it makes a folder; if
 # `hold` exists, a run writes a checkpoint and waits for SIGTERM.
 export STUB="$PWD/stub"

@@ -1,4 +1,4 @@
-# Help from the tables: topics, the reference page, tricks, the manual page and completion in the shells.
+# Help from the tables: topics, the reference page, tricks and their measured effects, the manual page, and completion.
 . "$(dirname "$0")/lib.sh"
 export PATH="$(dirname "$dawn9"):$PATH"
 build=$(dirname "$dawn9")
@@ -51,7 +51,7 @@ for word in auc AUC Auc; do # a term, and the last part of a key
     accepts "$dawn9" help $word
     says '^`train.loss`' && says '^published.auc$'
 done
-# A term of another tool leads to the option with this meaning, or to the nearest one.
+# A term of another tool leads to the option with this meaning; if there is none, an error names the nearest one.
 while read -r named words; do
     prints "\`$named" "$dawn9" help $words
 done <<'WORDS'
@@ -166,7 +166,7 @@ for word in 'dawn9 - train' '^COMMANDS' '   train CONFIG' '--without T' 'patch_w
 done
 hides '`'
 
-# ---- completion: words of the program ----
+# ---- completion: the words that `help --complete` offers ----
 tab=$(printf '\t')
 offers() { # EXPECTED (names, space separated) WORD...
     expected=$1

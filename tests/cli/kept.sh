@@ -1,10 +1,10 @@
-# Committed measurements (experiments/keep.sh): committed tables and summaries, and tricks/measured.def, are made again
-# from the archives and have the same bytes.
+# Committed measurements (experiments/keep.sh): archives are intact; tables, summaries and tricks/measured.def that are
+# made again from them have the same bytes; links of pages, hashes of configurations and sizes of files are right.
 . "$(dirname "$0")/lib.sh"
 results=$source/experiments/results
 keep=$source/experiments/keep.sh
 
-made() { # OURS COMMITTED
+equals_committed() { # OURS COMMITTED
     same "$1" "$2" "not what its records give (meant so? experiments/keep.sh write): $2"
 }
 
@@ -38,7 +38,7 @@ tables() { # KEPT TABLE...
     kept=$1 name=${1#*/}
     shift
     accepts "$keep" report "$results/$kept" "$name" "$dawn9"
-    for table in "$@"; do made "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
+    for table in "$@"; do equals_committed "$name/report/$table.tsv" "$results/$kept/report/$table.tsv"; done
 }
 for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cpu/ladder-small cpu/resnet18-small \
     gpu/h200-ablate-augmentations-small gpu/h200-ablate-page gpu/h200-convergence gpu/h200-ladder gpu/h200-ladder-seed2; do
@@ -46,7 +46,7 @@ for kept in cpu/ablate-airbench-small cpu/ablate-depth-small cpu/ablate-small cp
 done
 tables gpu/h200-fewest94-frontier frontier trials
 for table in runs machines; do # tables that a committed page links to
-    made "ablate-airbench-small/report/$table.tsv" "$results/cpu/ablate-airbench-small/report/$table.tsv"
+    equals_committed "ablate-airbench-small/report/$table.tsv" "$results/cpu/ablate-airbench-small/report/$table.tsv"
 done
 tables cpu/first-trick effects
 for page in "$results"/*/*/report.html; do # a committed page links nothing that is missing
@@ -56,7 +56,7 @@ for page in "$results"/*/*/report.html; do # a committed page links nothing that
 done
 python3 "$source/experiments/measured.py" h200-ablate-page ablate-small resnet18-small ablate-airbench-small \
     h200-ablate-augmentations-small ablate-depth-small >measured.def
-made measured.def "$source/tricks/measured.def"
+equals_committed measured.def "$source/tricks/measured.def"
 
 # ---- a changed run changes the tables ----
 run=ladder-small/runs/11-ema/seed3/result.json
@@ -72,8 +72,8 @@ summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archiv
     rm -f committed.tsv
     [ ! -f "$table" ] || mv "$table" committed.tsv
     accepts python3 "$source/experiments/$1.py" "unpacked/${2#*/}"
-    made "$out" "$results/$2/summary.txt"
-    [ ! -f committed.tsv ] || made "$table" committed.tsv
+    equals_committed "$out" "$results/$2/summary.txt"
+    [ ! -f committed.tsv ] || equals_committed "$table" committed.tsv
 }
 plots # precision.py draws a plot
 for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks precision/precision \

@@ -31,7 +31,7 @@ for change in '--epochs 1 --with batch_schedule:from=[0.9],batches=[2]' '--epoch
 done
 # Batches of 43 to 64 are rejected for their number of steps; larger batches are found nevertheless.
 accepts "$dawn9" bench fit --config tiny.yaml --without hard_examples --with 'batch_schedule:from=[0.8],batches=[3]' --memory 8G --json
-json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"]'
+json "$out" 'd["rows"][0]["batch_size"] == 128 and d["rows"][0]["all_images"] and d["rows"][0]["limit"] == "samples"'
 # The recorded learning rate of an epoch is that at the start of its last step. In the first epoch that step begins at
 # the third of four batches; in the second it is the fourth batch alone.
 accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, end], values: [0.4, 0], at: start}' --out rate

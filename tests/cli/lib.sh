@@ -66,7 +66,7 @@ observe() {
     status=$?
 }
 
-# accepts COMMAND...: status 0 and a silent standard error.
+# accepts COMMAND...: status 0, and nothing on standard error.
 accepts() {
     observe "$@"
     [ $status = 0 ] || fail "status $status, 0 expected: $*"
@@ -91,12 +91,12 @@ complains() {
 # ends STATUS WORDS COMMAND...: as `complains`, and no half-written file stays.
 ends() {
     complains "$@"
-    ask whole || fail "half-written files: $(find . -name '*.part*')"
+    ask has_no_partial_file || fail "half-written files: $(find . -name '*.part*')"
 }
 listing() { find . | LC_ALL=C sort; }
 # rejects STATUS WORDS COMMAND...: as `complains`, and no file was added or removed.
 rejects() {
-    ask look
+    ask remember_files
     complains "$@"
     ask as_before || fail "files appeared or went: $*"
 }
@@ -145,7 +145,7 @@ differ() {
 }
 
 # json FILE EXPRESSION...: checks a JSON file without jq. Each expression is Python and must hold; `d` is the content of
-# the file, result(FOLDER) the record of a run.
+# the file, result(FOLDER) the record of a run; json is imported.
 json() {
     _file=$1
     shift
@@ -361,17 +361,17 @@ same_bits_by_threads() {
     done
 }
 
-# interrupt_at PATTERN COMMAND...: runs the command on a terminal, and interrupts it once its output matches.
+# interrupt_at PATTERN COMMAND...: runs the command on a terminal, and sends it SIGINT once its output matches.
 interrupt_at() { python3 "$source/tests/support/interrupt.py" INT "$@"; }
 
-# stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts after the first step.
+# stop_within_epoch CONFIG DATA OPTION...: trains into the folder `stopped`, and interrupts in the first epoch.
 stop_within_epoch() {
     _config=$1 _data=$2
     shift 2
     interrupt_at '1/[0-9]+ \[' "$dawn9" train "$_config" --data "$_data" --out stopped "$@"
 }
 
-# needs_mpi: skips the script where no run can have several processes, and sets Open MPI up for a loaded machine.
+# needs_mpi: skips the script if mpirun or dawn9's MPI module is missing; sets Open MPI up for a busy machine and root.
 needs_mpi() {
     command -v mpirun >/dev/null 2>&1 || skips mpi "mpirun is not installed"
     [ -e "$(dirname "$dawn9")/dawn9-mpi.so" ] || skips mpi "this build has no MPI"

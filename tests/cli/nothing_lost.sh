@@ -2,7 +2,7 @@
 # written, or by an output that is also an input.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
-# long.yaml trains until it is stopped. evaluates.yaml evaluates 8,000 images after its second step.
+# long.yaml has 4,000 steps, too many to end before it is stopped. evaluates.yaml evaluates 8,000 images every 2 steps.
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/epochs: 2/epochs: 2000/'; echo 'eval: {every: 0}'; } >long.yaml
 { tiny | slower | sed 's/synthetic_train: 128/synthetic_train: 64/; s/synthetic_test: 64/synthetic_test: 8000/'; } >evaluates.yaml
 
@@ -217,7 +217,7 @@ rmdir blocked/model.safetensors
 accepts "$dawn9" train long.yaml --set train.epochs=16 --out blocked --quiet --resume
 record blocked 'd["resumed"] and len(d["epochs"]) == 16'
 
-# ---- a folder whose name the system rejects holds no checkpoint ----
+# ---- the error about a folder name that the system rejects names no checkpoint ----
 ends 6 'too.long' "$dawn9" train tiny.yaml --out "fresh/$(printf 't%.0s' $(seq 256))"
 grep -q checkpoint "$err" && fail "a checkpoint is named that cannot exist"
 

@@ -1,4 +1,4 @@
-# dawn9 experiment --ranks: each run is trained by several processes, in a job step of Slurm.
+# dawn9 experiment --ranks: each run is trained by several processes, which a stub of Slurm's srun starts with mpirun.
 . "$(dirname "$0")/lib.sh"
 needs_mpi
 tiny >tiny.yaml

@@ -1,15 +1,14 @@
-# dawn9 train on two processes: the same bits twice, after an interrupt of one, and with other threads; a run goes on with
-# another number of processes; one that fails ends all.
+# dawn9 train on two processes: the same bits with another number of threads, and if one process was interrupted; a run
+# resumes on another number of processes; a process that fails ends all.
 . "$(dirname "$0")/lib.sh"
 needs_mpi
-bits() { json "$1/result.json" "d['params_sha256'] == result('$2')['params_sha256']"; }
 
-# ---- two processes: the same bits twice and with other threads, and after an interrupt of one within an epoch ----
+# ---- two processes: the same bits with another number of threads ----
 tiny | sed 's/^tricks: {/&ema: {momentum: 0.9, every: 2}, /; $a keep: all' >tiny.yaml
 train_on 2 cpu.1 tiny.yaml --backend cpu --threads 1
 runs processes 2 "$dawn9" train tiny.yaml --out cpu.2 --quiet --backend cpu --threads "$(nproc)"
 [ "$(grep -c '^dawn9: warning: threads' "$err")" = 1 ] || fail "no warning of more threads than cores"
-bits cpu.1 cpu.2
+same_bits cpu.1 cpu.2
 
 # ---- the sheet of augmented images shows the part of the batch that process 0 makes ----
 train_on 1 half tiny.yaml --set train.batch_size=4 --set train.epochs=1 --tensorboard logs/1
@@ -56,7 +55,7 @@ stop TERM 1 tiny.yaml
 has "$err" '^dawn9: interrupted before step .*continues: mpirun --bind-to none -np 2 .*dawn9 train .*--resume'
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
-bits whole stopped
+same_bits whole stopped
 # A checkpoint goes on with another number of processes: from two to one, and from one to two.
 train_on 1 stopped.1 tiny.yaml --resume
 same_state whole stopped.1 1e-6
@@ -85,9 +84,9 @@ start tiny.yaml
 change prlimit --pid "$(cat pid.0)" --fsize=1 # as if its disk were full
 [ $status = 6 ] && [ "$(grep -c '^dawn9: .*stopped/events.jsonl' "$err")" = 1 ] || fail "a full disk: status $status"
 train_on 2 stopped tiny.yaml --resume
-bits whole stopped
+same_bits whole stopped
 # together STATUS WORDS APP [: APP]: mpirun of each APP (-np N COMMAND...) must end within a minute with this status and
-# one line that contains the words. Four at a time, in folders of their own.
+# one line of dawn9 that contains the words. Runs in the background, four at a time; `bad` becomes a folder of its own.
 number=0
 together() {
     number=$((number + 1)) _expected=$1 _words=$2
@@ -97,7 +96,7 @@ together() {
             [ "$_word" != bad ] || _word=bad$number
             set -- "$@" "$_word" && shift
         done
-        out=$scratch/$number.out err=$scratch/$number.err
+        out=$scratch/$number.out err=$scratch/$number.err failures=0
         export OMPI_MCA_orte_tmpdir_base="$scratch/mpi$number"
         mkdir "$OMPI_MCA_orte_tmpdir_base"
         observe timeout 60 mpirun -q --oversubscribe --bind-to none "$@"
@@ -150,7 +149,7 @@ count_is 1 '^dawn9: .*stopped.*training in this folder' "$err"
 [ "$(wc -c <stopped/events.jsonl)" = "$before" ] && kill -0 $child || fail "the others do not wait"
 kill -s CONT "$(cat pid.1)"
 wait $child || fail "status $? after a stop"
-bits whole stopped
+same_bits whole stopped
 
 # ---- without dawn9-mpi.so; started by a launcher of another MPI ----
 cp "$dawn9" alone

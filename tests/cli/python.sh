@@ -138,7 +138,6 @@ rejected(dawn9.Error, "one class, must be at least 2", dawn9.train, "arrays.yaml
 rejected(ValueError, "label 1 is -1", dawn9.train, "arrays.yaml", images[:3], np.array([0, -1, 1]))
 rejected(ValueError, "label 2 is 70000", dawn9.train, "arrays.yaml", images[:3], np.array([0, 1, 70000]))
 rejected(ValueError, "no image has label 1, but one has 6", dawn9.train, "arrays.yaml", images, labels * 3)
-rejected(ValueError, "labels must be", dawn9.train, "arrays.yaml", images)
 rejected(ValueError, "labels must be given, one for each image", dawn9.train, "arrays.yaml", images)
 rejected(ValueError, "images.transpose(0, 2, 3, 1) puts the channels last", dawn9.train, "arrays.yaml", images.transpose(0, 3, 1, 2), labels)
 rejected(ValueError, "test must be a pair: (images, labels)", dawn9.train, "arrays.yaml", images, labels, test=images)
@@ -170,7 +169,7 @@ for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle 
 rejected(ValueError, "closed", third.predict, images)
 rejected(ValueError, "closed", lambda: third.config)
 
-# a forked child computes with two threads like its parent, also if it was forked during a step
+# a forked child computes with two threads like its parent, also if it was forked by a callback of a training
 def in_child():
     child = os.fork()
     if child == 0:
@@ -224,8 +223,7 @@ localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
 prints '^all well$' env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
 
-# A waiting thread of OpenMP spins for 10000 turns and then sleeps, also where NumPy loads OpenMP; a choice of the
-# caller is kept. os.environ stays as it was.
+# dawn9 lets waiting threads of OpenMP spin for 10000 turns, unless the caller has chosen. os.environ stays as it was.
 spins_for() { # TURNS [NAME=VALUE]: checks the turns after importing dawn9 with this environment variable
     observe env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME OMP_DISPLAY_ENV=verbose DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" ${2:+"$2"} "$python" -c '
 import os, sys

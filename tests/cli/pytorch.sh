@@ -1,6 +1,6 @@
-# tools/load_in_pytorch.py: the same logits in PyTorch as in dawn9 eval, for every network, for the baseline and with
-# dawn94's tricks, for texts with every recurrent cell, and for models changed in PyTorch. dawn9 computes the same
-# features as PyTorch from weights with torchvision's names, for a narrow ResNet-50 and for the full one. Needs PyTorch.
+# tools/load_in_pytorch.py: the logits of dawn9 eval in PyTorch, for each network of images, dawn94's tricks, texts with
+# each recurrent cell, and models changed in PyTorch; the perplexity of language models. dawn9 computes the features of
+# PyTorch from weights with torchvision's names, for a narrow ResNet-50 and for the full one. Needs PyTorch.
 . "$(dirname "$0")/lib.sh"
 python=
 for candidate in python3 /usr/bin/python3; do
@@ -26,8 +26,8 @@ for cell in $cells; do
     accepts "$python" "$source/tools/load_in_pytorch.py" $cell/model.safetensors $cell.logits
     says '^logits: 64 texts, largest difference [0-9.e-]+ of ' '^logits_tta: 64 texts, '
 done
-# In PyTorch a text has the same tokens. A run can start from a file without dawn9's metadata. load and save work
-# without NumPy.
+# In PyTorch texts get the tokens that dawn9 gives them. A run can start from a file without dawn9's metadata. load and
+# save work without NumPy.
 cat >texts.py <<'PYTHON'
 import sys
 sys.modules["numpy"] = None
@@ -64,7 +64,7 @@ done
 
 prints 'CELU\(alpha=0.3\)' "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors
 
-# Logits of another model do not pass: the comparison compares.
+# The comparison fails for the logits of another model.
 observe "$python" "$source/tools/load_in_pytorch.py" dawn94/model.safetensors before_act.logits
 [ $status = 1 ] || fail "the logits of another model pass: status $status"
 

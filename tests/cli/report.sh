@@ -117,7 +117,7 @@ rejects 3 'full/seed2/result.json accuracy perplexity' "$dawn9" report confused
 mkdir looped && cp exp/runs/full/seed1/config.yaml looped && ln -s result.json looped/result.json
 rejects 3 'looped/?result.json|result.json Too.many.levels' "$dawn9" report looped
 
-# ---- runs with other images ----
+# ---- runs evaluated on different images ----
 cp -r exp mixed
 digest=$(sed -n 's/.*"data_digest": "\([0-9a-f]*\)".*/\1/p' mixed/runs/full/seed2/result.json)
 [ ${#digest} = 16 ] || fail "the record has no data_digest: $digest"

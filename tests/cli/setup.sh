@@ -1,5 +1,5 @@
-# setup.sh and tests/run.sh print what they are about to install, and setup.sh why it needs npm; the commands that they
-# call are stubs here. The `git clone` line of README.md and docs/finetune.md clones the sources.
+# setup.sh and tests/run.sh print what they are about to install, and setup.sh why it needs npm; package managers,
+# compilers and dawn9 are stubs here. The `git clone` line of README.md and docs/finetune.md clones the sources.
 . "$(dirname "$0")/lib.sh"
 
 # ---- git clone ----

@@ -3,7 +3,7 @@
 printf 'data: {dataset: text, length: 8, vocabulary: 50}\n' >text.yaml
 printf 'data: {dataset: imdb, length: 8, check: off}\n' >imdb.yaml
 
-# ---- a folder of class folders: a sixth is held out by name ----
+# ---- a folder of class folders: the tokens of ten texts ----
 mkdir -p mails/ham mails/spam
 i=0 && while [ $i -lt 30 ]; do
     printf 'Hello, hello... number %d!\n' $i >mails/ham/$i.txt

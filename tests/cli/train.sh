@@ -1,5 +1,5 @@
 # dawn9 train and eval: the record, the five closing lines, plans, several seeds, interrupts and resuming, the live
-# page, keep: best, early stopping, --find-lr, and runs that must not start or finish.
+# page, keep: best, early stopping, --find-lr, and runs that are rejected or fail.
 . "$(dirname "$0")/lib.sh"
 tiny >tiny.yaml
 { tiny; echo 'published: {accuracy: 94.1, seconds: 26, epochs: 10, hardware: V100, source: "a notebook"}'; } >known.yaml
@@ -149,9 +149,7 @@ awk -F '\t' 'BEGIN { OFS = "\t" } { stem = $2; sub(/\.[a-z]*$/, "", stem) }
 differ pools.plan apart.plan "apart.plan has rules that pool"
 accepts "$dawn9" train pools.yaml --out followed --plan pools.plan --quiet
 accepts "$dawn9" train pools.yaml --out apart --plan apart.plan --quiet
-for folder in followed apart; do
-    same_bits $folder pools
-done
+same_bits pools followed apart
 
 # ---- folders that cannot be written ----
 echo x >file

@@ -1,4 +1,4 @@
-# Commands that compute restart so that waiting threads sleep soon, unless the user chose otherwise; others start once.
+# Commands that compute restart themselves so that waiting threads sleep soon, unless the user chose; others start once.
 . "$(dirname "$0")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME
 tiny | slower | sed 's/epochs: 2/epochs: 200/' >long.yaml
@@ -18,21 +18,21 @@ trains() { # FOLDER NAME=VALUE...: records a run's environment, words and name a
     wait $child
     [ $? = 130 ] || fail "$folder: not interrupted in good order"
 }
-waits() { # FOLDER POLICY
+policy_is() { # FOLDER POLICY
     [ "$(cat "$1/policy")" = "$2" ] || fail "$1: $2 expected, the process has: $(tr '\n' ' ' <"$1/policy")"
 }
 trains default A=b
-waits default "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=10000')"
+policy_is default "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=10000')"
 [ "$(cat default/name)" = "$(basename "$dawn9")" ] || fail "the process is called $(cat default/name)"
 [ "$(cat default/words)" = "$dawn9 train long.yaml --out default --quiet " ] || fail "its words: $(cat default/words)"
 for chosen in OMP_WAIT_POLICY=active GOMP_SPINCOUNT=1000 KMP_BLOCKTIME=1; do # by the user
     trains $chosen $chosen
-    waits $chosen $chosen
+    policy_is $chosen $chosen
 done
 trains both OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=7
-waits both "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=7')"
+policy_is both "$(printf 'OMP_WAIT_POLICY=passive\nGOMP_SPINCOUNT=7')"
 
-# ---- a run is planned for the threads that OpenMP gives: with fewer, oneDNN would wait for ever ----
+# ---- a run is planned for the threads that OpenMP grants; oneDNN would wait forever for threads that are missing ----
 sed 's/^backend: .*/backend: cpu/; /^threads:/d' long.yaml >cpu.yaml
 for limit in OMP_THREAD_LIMIT=1 OMP_MAX_ACTIVE_LEVELS=0 OMP_DYNAMIC=true; do
     accepts env $limit timeout -s KILL 100 "$dawn9" train cpu.yaml --epochs 2 --out limited --overwrite --quiet

@@ -1,6 +1,6 @@
-/* Asks cuDNN about every convolution of dawn94 without a GPU, for an H200 described by hand (deviceless.h). This proves
- * that cuDNN accepts types, layouts and alignments, has engines and can build plans; not that plans run, nor their
- * speed and accuracy. */
+/* Asks cuDNN about the convolutions of dawn94 and some of other networks without a GPU, for an H200 described by hand
+ * (deviceless.h). This proves that cuDNN accepts types, layouts and alignments, has engines and can build plans; not
+ * that plans run, nor their speed and accuracy. */
 #include "core/system.h"
 #include "tests/cuda_backend/deviceless.h"
 #include "tests/support/programs.h"
@@ -96,7 +96,7 @@ TEST(every_convolution_of_dawn94_has_a_plan) {
     }
 }
 
-/* A stem, a projection, a window with stride 2, 50 channels. */
+/* A 7x7 stem, a 1x1 projection and a 3x3 convolution, each with stride 2, and a convolution of 50 channels. */
 TEST(convolutions_of_other_networks_have_plans) {
     static const struct {
         d9_shape x, w, y;

@@ -13,13 +13,13 @@
 
 #define D9_FAKE_DEVICE "CUDA model"
 
-enum { D9_FAKE_PCI_BUS = 0x3b }; /* of device 0; device i has the bus i above */
+enum { D9_FAKE_PCI_BUS = 0x3b }; /* of device 0; device i has bus 0x3b + i */
 enum { D9_FAKE_CHOICES = 7 };    /* number of choices offered per convolution: see fake_cudnn.c */
 
 typedef struct d9_fake_counts {
     int64_t calls;                             /* of the runtime, except a few queries */
     int64_t allocations, frees, writes, reads; /* rejected allocations included */
-    int64_t waits;                             /* waits that ran all queued work, if more than copies to the host */
+    int64_t waits;                             /* waits that ran all queued work, not only copies to the host */
     int64_t event_waits;                       /* waits for an event that left later work in the queue */
     int64_t queued_replays, most_queued;       /* graphs launched and not yet run; their maximum so far */
     int64_t captures, instantiations, replays;

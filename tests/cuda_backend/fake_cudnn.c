@@ -286,7 +286,7 @@ d9_status d9_cudnn_run(d9_context *context, cudnnHandle_t handle, const d9_cudnn
              (int)graph->description.tensor[0].type);
     destroy_descriptor(&plan->pack);
     plan->pack = make_descriptor();
-    int error = d9_model_read_decoded(name);
+    int error = d9_model_load_kernel(name);
     if (!error) error = d9_model_submit(handle->stream, run_convolution, &job, sizeof job);
     return error ? d9_fail(context, D9_DEVICE, "cuDNN: a convolution: %d", error) : D9_OK;
 }

@@ -60,12 +60,12 @@ static cudaError_t last, sticky;
 static double now;
 static size_t rejected_bytes = SIZE_MAX; /* size of the smallest allocation that fails */
 static atomic_int recorded_sums;         /* graphs with sums; ncclCommAbort reads it in another thread */
-static int64_t arrived;                  /* completed copies and memsets to device memory, products and sums */
+static int64_t changes;                  /* completed copies and memsets to device memory, products and sums */
 
 d9_fake *d9_fake_get(void) { return &fake; }
 void d9_fake_advance_time(double seconds) { now += seconds; }
-int64_t d9_fake_change_count(void) { return arrived + (int64_t)d9_model_launches(); }
-void d9_fake_note_change(void) { arrived++; }
+int64_t d9_fake_change_count(void) { return changes + (int64_t)d9_model_launches(); }
+void d9_fake_note_change(void) { changes++; }
 bool d9_fake_capturing(void) { return the_stream.captured != NULL; }
 
 /* Returns `error`, and stores it: cudaGetLastError and the next launch report it. */
@@ -168,7 +168,7 @@ void d9_fake_end_hang(void) { __atomic_store_n(&fake.hang_reduction, 0, __ATOMIC
 void d9_fake_note_recorded_sum(void) { the_stream.sums = true; }
 int d9_fake_recorded_sums(void) { return atomic_load(&recorded_sums); }
 
-/* Gives a thread that ends the hang two seconds. */
+/* Waits at most two seconds for another thread to end the hang; otherwise counts an endless wait. */
 static void wait_for_abort(void) {
     static const struct timespec pause = {.tv_nsec = 1000000};
     for (int i = 0; i < 2000 && d9_fake_hangs(); i++) nanosleep(&pause, NULL);
@@ -184,7 +184,7 @@ static cudaError_t end_run(cudaError_t error) {
     return store_error(error);
 }
 
-/* Runs the queued work; its first error becomes sticky. */
+/* Runs the queued work, what is left of the second stream's last; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
     wait_for_abort();
@@ -286,7 +286,7 @@ static int do_move(const void *what) {
         memcpy(m->to, m->from, m->bytes);
     else
         memset(m->to, m->value, m->bytes);
-    arrived += block_of(m->to, m->bytes) != NULL;
+    changes += block_of(m->to, m->bytes) != NULL;
     the_stream.reads -= m->read;
     now += 1e-6;
     return 0;

@@ -45,7 +45,7 @@ static void add_first_gradient(first_case *f, d9_value_id x, d9_value_id y, d9_v
     OP_ADD(c, D9_OP_CONV_BACKWARD_WEIGHT, (dconv, x), (outputs[2]), .as.conv = *conv);
 }
 
-void make_first(first_case *f, d9_context *context, d9_type compute, first_how how) {
+void make_first_layer(first_case *f, d9_context *context, d9_type compute, first_options how) {
     static const d9_shape image = {4, {6, 9, 7, 3}}, vector = {1, {24}}, pairs = {2, {3, 24}};
     const d9_shape y = how.strided ? (d9_shape){4, {6, 5, 4, 24}} : (d9_shape){4, {6, 9, 7, 24}};
     op_case *c = &f->c;

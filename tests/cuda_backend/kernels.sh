@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks the hash in the keys of tuned choices among our own kernels (cmake/kernels.cmake in SOURCE): it must change
-# with a kernel, a header, a formula, the rules of norms or the compiler's options (cmake/cuda.cmake), and with no other
-# file.
+# with a kernel, a header, a formula, the rules of norms or the compiler's options (cmake/cuda.cmake), but not with a
+# kernel of the CPU, engine/backends/cuda/steps.c or cmake/embed.cmake.
 # Usage: kernels.sh SOURCE CMAKE
 set -eu
 source=$1 cmake=$2

@@ -116,12 +116,13 @@ TEST(draws_fused_into_the_batch_give_the_same_bits) {
 /* The plan of a training step must use `rule` and `gradient_rule` once each, that of an evaluation `rule` once. Errors
  * against f64 may be 1e-5, in half precision also as large as those of unfused nodes, which round every value in
  * between. */
-static void check_first_layer(fixture *f, d9_type type, first_how how, const char *rule, const char *gradient_rule) {
+static void check_first_layer(fixture *f, d9_type type, first_options how, const char *rule,
+                              const char *gradient_rule) {
     first_case tested, exact;
     op_open_case live[3]; /* closed form; node by node; node by node in f64 */
     double *values[3] = {f->r.a, f->r.b, f->r.a + BACKEND_TEST_MAX_ELEMENTS / 2};
-    make_first(&tested, &context, type, how);
-    make_first(&exact, &context, D9_F64, how);
+    make_first_layer(&tested, &context, type, how);
+    make_first_layer(&exact, &context, D9_F64, how);
     copy_inputs(&exact, &tested);
     op_open(&live[0], &tested.c, f->r.backend, &f->r.fused);
     op_open(&live[1], &tested.c, &d9_backend_reference, NULL);
@@ -150,18 +151,18 @@ TEST(a_first_layer_in_closed_form_is_nearer_to_f64) {
     RUNNING();
     for (int t = 0; t < TYPES; t++) {
         const bool half = types[t] != D9_F32;
-        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1},
+        check_first_layer(f, types[t], (first_options){.whiten = true, .kernel = 1},
                           half ? "conv+cast+conv+norm+act\t" : "conv+conv+norm+act\t", first_gradient);
-        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1, .evaluate = true},
+        check_first_layer(f, types[t], (first_options){.whiten = true, .kernel = 1, .evaluate = true},
                           half ? "conv+cast+conv+norm_eval+act\t" : "conv+conv+norm_eval+act\t", NULL);
-        check_first_layer(f, types[t], (first_how){.kernel = 3}, "conv+norm+act\t", first_gradient);
-        check_first_layer(f, types[t], (first_how){.kernel = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
-        check_first_layer(f, types[t], (first_how){.kernel = 3, .strided = true, .evaluate = true},
+        check_first_layer(f, types[t], (first_options){.kernel = 3}, "conv+norm+act\t", first_gradient);
+        check_first_layer(f, types[t], (first_options){.kernel = 3, .evaluate = true}, "conv+norm_eval+act\t", NULL);
+        check_first_layer(f, types[t], (first_options){.kernel = 3, .strided = true, .evaluate = true},
                           "conv+norm_eval+act\t", NULL);
-        check_first_layer(f, types[t], (first_how){.whiten = true, .kernel = 1, .trains_filters = true},
+        check_first_layer(f, types[t], (first_options){.whiten = true, .kernel = 1, .trains_filters = true},
                           "conv+norm+act\t", first_gradient);
     }
-    check_first_layer(f, D9_F32, (first_how){.kernel = 3, .strided = true}, "conv+norm+act\t", first_gradient);
+    check_first_layer(f, D9_F32, (first_options){.kernel = 3, .strided = true}, "conv+norm+act\t", first_gradient);
 }
 
 /* The closed form has at most 27 inputs per output. The stem of an ImageNet network, 7x7, reads 147; a 3x3 convolution
@@ -169,7 +170,7 @@ TEST(a_first_layer_in_closed_form_is_nearer_to_f64) {
 TEST(wide_first_layers_are_not_in_closed_form) {
     static const struct {
         d9_type type;
-        first_how how;
+        first_options how;
         const char *rules[4]; /* each in one line of the plan; NULL: end */
         int convs;
     } cases[] = {{D9_F16,
@@ -184,7 +185,7 @@ TEST(wide_first_layers_are_not_in_closed_form) {
     for (int i = 0; i < 2; i++) {
         first_case c;
         char text[1024];
-        make_first(&c, &context, cases[i].type, cases[i].how);
+        make_first_layer(&c, &context, cases[i].type, cases[i].how);
         backend_test_read_plan(&c.c, f->r.backend, &untuned, text, sizeof text);
         assert_int_equal(count_lines(text, "conv\t"), cases[i].convs);
         for (int r = 0; cases[i].rules[r]; r++) assert_int_equal(count_lines(text, cases[i].rules[r]), 1);
@@ -200,7 +201,7 @@ TEST(other_readers_find_the_outputs_of_convolutions) {
     for (int t = 0; t < TYPES; t++) {
         first_case c;
         char text[1024];
-        make_first(&c, &context, types[t], (first_how){.whiten = true, .kernel = 1});
+        make_first_layer(&c, &context, types[t], (first_options){.whiten = true, .kernel = 1});
         const d9_value_id read[] = {c.whitened, c.conv};
         for (int i = 0; i < 2; i++) {
             const d9_value_id scaled = op_output(&c.c, i ? "a reader" : "another", D9_BUFFER_SCRATCH, types[t],
@@ -262,7 +263,7 @@ static const d9_shape unpooled_shape = {4, {6, 4, 10, 24}}, odd_shape = {4, {6, 
 static const d9_shape pooled_shape = {4, {6, 2, 5, 24}}; /* of both */
 static const d9_shape vector = {1, {24}}, statistics = {2, {3, 24}};
 
-/* Adds a node's output for check_chain to compare; in GRADIENT if its rank is 1. */
+/* Adds a node's output for check_chain to compare; in the gradient buffer if its rank is 1. */
 static d9_value_id add_compared_output(chain *k, const char *name, d9_type type, d9_shape shape) {
     const d9_buffer buffer = shape.rank == 1 ? D9_BUFFER_GRADIENT : D9_BUFFER_SCRATCH;
     return k->outputs[k->count++] = op_output(&k->c, name, buffer, type, shape);
@@ -389,8 +390,7 @@ TEST(chains_in_one_pass_give_the_bits_of_their_nodes) {
     }
 }
 
-/* The rule may write the pool's output early, so no other value of the chain (here act's output) may share its memory.
- */
+/* The rule may write the pool's output early, so no other value of the chain (here act's) may share its memory. */
 TEST(an_output_on_the_pools_output_is_not_fused) {
     fixture *f = *state;
     chain k;

@@ -4,23 +4,23 @@
 
 #include "tests/support/backend_test.h"
 
-/* A network's first layer: optional whitening, a convolution, batch norm and activation; and the gradients of the
- * convolution's weights and of the norm's scale and bias. */
 enum { FIRST_OUTPUTS = 8 };
-typedef struct first_case { /* a graph, and its values of interest */
+/* The graph of a network's first layer: optional whitening, a convolution, batch norm and activation; and, unless for
+ * evaluation, the gradients of the convolution's weights and of the norm's scale and bias. */
+typedef struct first_case {
     op_case c;
     d9_value_id conv, whitened, outputs[FIRST_OUTPUTS]; /* whitened: may be D9_NONE; outputs: values to compare */
     int count;                                          /* of outputs */
 } first_case;
 
-typedef struct first_how {                 /* what the graph contains */
+typedef struct first_options {
     bool whiten, evaluate, trains_filters; /* trains_filters: those of the whitening are trainable */
-    int kernel;                            /* kernel size of the second convolution, or of the only one */
+    int kernel;                            /* kernel size of the convolution after the optional whitening */
     bool strided;                          /* that convolution has stride 2 */
-} first_how;
+} first_options;
 
-/* Builds the graph, with gradients unless how.evaluate. Parameters and statistics are f32, or f64 if `compute` is. */
-void make_first(first_case *f, d9_context *context, d9_type compute, first_how how);
+/* Builds the graph. Parameters and statistics are f32, or f64 if `compute` is. */
+void make_first_layer(first_case *f, d9_context *context, d9_type compute, first_options how);
 /* Copies the inputs of `from` to those of the same name, rounded to their types in `from`. Weights are rounded to the
  * compute type of `from`, as its casts do. */
 void copy_inputs(first_case *to, const first_case *from);

@@ -248,7 +248,7 @@ TEST(steps_may_take_two_batches) {
     watch_assert_nothing_left();
 }
 
-/* The fake and the reference backend must select the same images for training. */
+/* Losses agree only if the fake and the reference backend select the same images for training. */
 TEST(hard_images_give_the_loss_of_the_reference) {
     static const char *const backends[] = {"cuda", "reference"};
     double losses[2];
@@ -277,7 +277,7 @@ static void copy_state(d9_session *from, d9_session *to) {
     }
 }
 
-/* Seven tricks together. Each step of the fake starts from the state of the reference backend and must end with the
+/* Two sets of seven tricks. Each step of the fake starts from the state of the reference backend and must end with the
  * same state. Whole runs may differ by more without a fault: rounding decides which of two nearly equal pixels a max
  * pool takes, and norms over few values amplify rounding. */
 TEST(steps_with_hard_images_agree) {
@@ -381,7 +381,7 @@ static void select_after_step(void *user, const d9_program *program, int64_t ste
     fake->set_device(1);
 }
 
-/* In callbacks another library may select its own device in the thread. */
+/* In callbacks another library may select its own device in the thread, which must not change the results. */
 TEST(another_device_may_be_current) {
     static const d9_observer selecting = {.planned = select_before_steps, .step = select_after_step};
     char expected[65] = "";

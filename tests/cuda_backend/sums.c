@@ -20,7 +20,7 @@ static d9_status broadcast(d9_context *of, d9_parallel *parallel, void *bytes, i
     return D9_OK;
 }
 
-static d9_status agree(d9_context *of, d9_parallel *parallel, int *value) {
+static d9_status maximum(d9_context *of, d9_parallel *parallel, int *value) {
     (void)of, (void)parallel, (void)value;
     return D9_OK;
 }
@@ -45,7 +45,7 @@ static d9_status double_all(d9_context *of, d9_parallel *parallel, void *values,
     return D9_OK;
 }
 
-static const d9_parallel_kind kind = {.sum = double_all, .broadcast = broadcast, .agree = agree};
+static const d9_parallel_kind kind = {.sum = double_all, .broadcast = broadcast, .maximum = maximum};
 
 static void set_other_gpu(other_gpu gpu) {
     other = gpu;

@@ -1,4 +1,4 @@
-/* Tests of the loss over a vocabulary and of texts that are rejected; declared in ops.h. */
+/* Tests of the loss over a vocabulary, and of texts and recurrent layers that are rejected; declared in ops.h. */
 #include "tests/cuda_backend/ops.h"
 #include "kernels/formulas/rows.h"
 #include "tests/support/test.h"

@@ -10,8 +10,7 @@
 
 /* Resets the fake, and sets a new folder for the cache of choices. Returns the path of the cache. */
 static const char *fresh_cache(void) {
-    static char folder[RUN_PATH_BYTES];
-    run_folder_make(folder);
+    const char *folder = run_folder_new();
     if (setenv("XDG_CACHE_HOME", folder, 1) != 0) fail_msg("no environment");
     fake->reset();
     return run_path(folder, "dawn9/cuda-choices.tsv");

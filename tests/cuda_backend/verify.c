@@ -244,3 +244,8 @@ TEST(the_loss_of_a_language_model_follows_the_reference) {
     compare_language_models(12, 2);
     compare_language_models(130, 0.5);
 }
+
+TEST(no_test_above_wrote_past_an_allocation) {
+    FAKE_ONLY("it counts overruns");
+    assert_int_equal(fake_find()->counts.overruns, 0);
+}

@@ -1,10 +1,9 @@
 /* Arrays between guards and comparisons: check.h. */
 #include "tests/cuda_model/check.h"
-#include "kernels/formulas/half.h"
 #include "kernels/formulas/philox.h"
 #include "tests/cuda_model/model.h"
 #include "tests/cuda_model/sanitizer.h"
-#include "tests/support/test.h"
+#include "tests/support/kernel_arrays.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,31 +79,18 @@ d9_array d9_array_new(d9_kernel_store store, int64_t count, int shift) {
 
 d9_array d9_array_of(d9_kernel_store store, int64_t count, int shift, const float *values) {
     const d9_array array = d9_array_new(store, count, shift);
-    for (int64_t i = 0; i < count; i++) {
-        if (store == D9_KERNEL_F32)
-            ((float *)array.data)[i] = values[i];
-        else if (store == D9_KERNEL_BF16)
-            ((uint16_t *)array.data)[i] = d9_bf16_from_float(values[i]);
-        else
-            ((uint16_t *)array.data)[i] = d9_fp16_from_float(values[i]);
-    }
+    for (int64_t i = 0; i < count; i++) store_element(array.data, store, i, (double)values[i]);
     return array;
 }
 
-float d9_store_rounded(d9_kernel_store store, float value) {
-    if (store == D9_KERNEL_F32) return value;
-    return store == D9_KERNEL_BF16 ? d9_bf16_to_float(d9_bf16_from_float(value))
-                                   : d9_fp16_to_float(d9_fp16_from_float(value));
-}
+float d9_store_rounded(d9_kernel_store store, float value) { return (float)rounded(store, (double)value); }
 
 void d9_store_round(d9_kernel_store store, int64_t count, float *values) {
     for (int64_t i = 0; i < count; i++) values[i] = d9_store_rounded(store, values[i]);
 }
 
 float d9_array_at(const d9_array *array, int64_t at) {
-    if (array->store == D9_KERNEL_F32) return ((const float *)array->data)[at];
-    const uint16_t bits = ((const uint16_t *)array->data)[at];
-    return array->store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits);
+    return (float)load_element(array->data, array->store, at);
 }
 
 static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbouring numbers; f32: 0 */

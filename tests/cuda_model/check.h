@@ -9,7 +9,7 @@
 typedef struct d9_check {
     const char *name;
     int64_t compared, failures;
-    bool contracted; /* kernels use fused multiply-adds: half-precision values may be off by one unit */
+    bool contracted; /* kernels use fused multiply-adds, so results in half precision may be rounded differently */
     char first[320]; /* the first failure */
 } d9_check;
 
@@ -37,8 +37,8 @@ void d9_store_round(d9_kernel_store store, int64_t count, float *values);
 float d9_array_at(const d9_array *array, int64_t at);
 
 /* Compares `got` with `expected`, rounded to got's storage type. tolerance 0: must be equal; otherwise a difference may
- * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place. NaN fails,
- * and so does an array of more than eight elements if more than 95% of the expected ones are 0. */
+ * be `tolerance` times the largest expected magnitude plus, in half precision, one unit in the last place (fp16: and
+ * 2^-24). NaN fails, and so does an array of more than eight elements if more than 95% of the expected ones are 0. */
 void d9_check_array(d9_check *check, const char *what, const float *expected, const d9_array *got, double tolerance);
 void d9_check_arrays(d9_check *check, const char *what, const d9_array *expected, const d9_array *got,
                      double tolerance);
@@ -55,7 +55,7 @@ static inline int32_t *d9_ints(int64_t count) { return d9_zeros(count * (int64_t
 const float *d9_narrowed(int64_t count, const double *values);         /* rounded to f32 */
 float *d9_random(d9_kernel_store store, int64_t count, uint32_t seed); /* in [-1, 1], representable in `store` */
 float *d9_integers(int64_t count, uint32_t seed);                      /* -4 .. 4 */
-/* Integers, which have ties and exact sums; if `random`, random numbers. */
+/* Integers from -4 to 4, which have ties and exact sums; if `random`, d9_random. */
 static inline float *d9_values(d9_kernel_store store, int64_t count, uint32_t seed, bool random) {
     return random ? d9_random(store, count, seed) : d9_integers(count, seed);
 }

@@ -45,7 +45,7 @@ void d9_cuda_check_empty(d9_check *check) {
     const d9_kernel_loss wide = {0, 2000, 0, D9_LOSS_CROSS_ENTROPY, 1};
     const d9_cuda_batch batch = {.stored = 3, .channels = 3};
     const d9_augment_rule rule = {.seed = 0};
-    const d9_dropout dropout = {.least = 0};
+    const d9_dropout dropout = {.least_kept_word = 0};
     const d9_cuda_embedding embedding = {.channels = 8};
     const d9_cuda_recur recur = {D9_CELL_GRU, 3, 0, 8};
     const d9_cuda_recur_state first_state = {.c = NULL};

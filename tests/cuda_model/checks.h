@@ -1,5 +1,5 @@
-/* The table of checks of launchers of kernels/cuda/kernels.h on the simulated GPU. d9_cuda_loss_with_metrics is checked
- * by tests/cuda_backend/ops.c instead. */
+/* The table of checks of launchers of kernels/cuda/kernels.h on the simulated GPU. The results of
+ * d9_cuda_loss_with_metrics are checked by tests/cuda_backend/ops.c instead. */
 #pragma once
 
 #include "tests/cuda_model/check.h"

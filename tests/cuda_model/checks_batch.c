@@ -31,30 +31,30 @@ static const batch_case cases[] = {
 static int stored_of(const batch_case *c) { return c->grey ? 1 : c->channels; }
 enum { CASES = sizeof cases / sizeof *cases, SEED = 77 };
 
-/* A case's arrays. The step tested is the second of the fourth epoch. */
-typedef struct site {
+/* A case's arrays. The tested step is the second one of the fourth epoch. */
+typedef struct case_arrays {
     const batch_case *c;
     uint8_t *images;
     int32_t *order, *draws, *labels;
     float *table;
     int64_t step, from; /* from: index in the order at which the step's slice begins */
     d9_augment_rule rule;
-} site;
+} case_arrays;
 
-static site open_site(const batch_case *c) {
-    site s = {.c = c,
-              .rule = {SEED,
-                       c->height,
-                       c->width,
-                       c->out_height,
-                       c->out_width,
-                       {[D9_AUGMENT_CROP] = {(float)c->pad},
-                        [D9_AUGMENT_MIRROR] = {(float)c->mirror},
-                        [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
-                        [D9_AUGMENT_CUTOUT] = {(float)c->cutout},
-                        [D9_AUGMENT_RESIZE] = {c->resize ? 0.08f : 0, c->resize ? 4.0f / 3 : 0},
-                        [D9_AUGMENT_SHRINK] = {(float)c->box_height, (float)c->box_width},
-                        [D9_AUGMENT_CHANGE] = {c->change}}}};
+static case_arrays open_case(const batch_case *c) {
+    case_arrays s = {.c = c,
+                     .rule = {SEED,
+                              c->height,
+                              c->width,
+                              c->out_height,
+                              c->out_width,
+                              {[D9_AUGMENT_CROP] = {(float)c->pad},
+                               [D9_AUGMENT_MIRROR] = {(float)c->mirror},
+                               [D9_AUGMENT_JITTER] = {c->brightness, c->contrast},
+                               [D9_AUGMENT_CUTOUT] = {(float)c->cutout},
+                               [D9_AUGMENT_RESIZE] = {c->resize ? 0.08f : 0, c->resize ? 4.0f / 3 : 0},
+                               [D9_AUGMENT_SHRINK] = {(float)c->box_height, (float)c->box_width},
+                               [D9_AUGMENT_CHANGE] = {c->change}}}};
     const int64_t bytes = (int64_t)c->images * c->height * c->width * stored_of(c);
     s.step = 3 * c->steps_per_epoch + 1;
     s.from = (c->batch + 1) / 2; /* also the distance between the slices of steps: half a batch, rounded up */
@@ -74,7 +74,7 @@ static site open_site(const batch_case *c) {
 }
 
 /* The result points into *s. */
-static d9_cuda_slice slice_of(const site *s) {
+static d9_cuda_slice slice_of(const case_arrays *s) {
     return (d9_cuda_slice){s->order, &s->step, s->from, s->c->batch, s->c->steps_per_epoch};
 }
 
@@ -115,7 +115,7 @@ void d9_cuda_check_corpus(d9_check *check) {
 
 void d9_cuda_check_draw(d9_check *check) {
     for (int i = 0; i < CASES; i++) {
-        site s = open_site(&cases[i]);
+        case_arrays s = open_case(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
         d9_array got = d9_array_new(D9_KERNEL_F32, s.c->batch * D9_DRAW_SLOTS, 0);
         LAUNCH(d9_cuda_draw(NULL, &slice, &s.rule, got.data));
@@ -127,7 +127,7 @@ void d9_cuda_check_draw(d9_check *check) {
 void d9_cuda_check_gather(d9_check *check) {
     for (int i = 0; i < CASES; i++)
         for (int with_step = 0; with_step < 2; with_step++) {
-            site s = open_site(&cases[i]);
+            case_arrays s = open_case(&cases[i]);
             d9_cuda_slice slice = slice_of(&s);
             if (!with_step) slice.step = NULL;
             int32_t *expected = d9_ints(s.c->batch);
@@ -142,7 +142,7 @@ void d9_cuda_check_gather(d9_check *check) {
 void d9_cuda_check_tokens(d9_check *check) {
     enum { LENGTH = 5 };
     for (int i = 0; i < CASES; i++) {
-        site s = open_site(&cases[i]);
+        case_arrays s = open_case(&cases[i]);
         const d9_cuda_slice slice = slice_of(&s);
         int32_t *texts = d9_ints(s.c->images * LENGTH);
         int32_t *expected = d9_ints(s.c->batch * LENGTH);
@@ -186,7 +186,7 @@ void d9_cuda_check_augment(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     for (int i = 0; i < CASES; i++)
         D9_FOR_STORES(store) for (int how = 0; how < 4; how++) { /* draws given or not; aligned or not */
-            site s = open_site(&cases[i]);
+            case_arrays s = open_case(&cases[i]);
             const batch_case *c = s.c;
             const d9_cuda_slice slice = slice_of(&s);
             const int64_t count = (int64_t)c->batch * c->out_height * c->out_width * c->channels;
@@ -233,7 +233,7 @@ void d9_cuda_check_paste(d9_check *check) {
     const d9_cpu cpu = d9_plain_cpu();
     const int64_t step = 2;
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
-        D9_FOR_STORES(store) for (int how = 0; how < 6; how++) {
+        D9_FOR_STORES(store) for (int how = 0; how < 5; how++) { /* 0 to 2: constants; 3, 4: tables */
             const int64_t *d = batches[i], count = d[0] * d[1] * d[2] * d[3];
             const d9_cpu_box table = {1, 0, 2, 3}, *box = how < 3 ? &boxes[how] : &table;
             const bool tables = how >= 3;

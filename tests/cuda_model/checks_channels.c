@@ -117,7 +117,7 @@ static void apply_dropout(const d9_dropout *dropout, int64_t step, int64_t count
         const int64_t k = i / dropout->unit;
         const d9_philox words =
             d9_philox4x32_10(dropout->seed, (uint32_t)(k / 4), (uint32_t)step, D9_STREAM_DROPOUT, dropout->stream);
-        y[i] = words.v[k % 4] < dropout->least ? 0 : x[i] * dropout->scale;
+        y[i] = words.v[k % 4] < dropout->least_kept_word ? 0 : x[i] * dropout->scale;
     }
 }
 

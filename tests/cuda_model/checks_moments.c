@@ -27,7 +27,7 @@ static const float alpha = 0.3f;
 #define SHIFTS(store)                                                                                                  \
     ((store) == D9_KERNEL_BF16 ? D9_COUNT_OF_SHIFTS : 1) /* forward passes test shifts in one storage type */
 
-typedef struct site { /* a case's arrays, in double and for the simulated GPU */
+typedef struct case_arrays { /* a case's arrays, in double and for the simulated GPU */
     d9_cuda_moments s;
     d9_kernel_store store;
     int64_t pixels, patch, x_count, w_count, y_count,
@@ -37,12 +37,12 @@ typedef struct site { /* a case's arrays, in double and for the simulated GPU */
     double *product;                   /* (O, patch): product of both filters, or the only filter */
     double *conv, *y, *mean, *inv_std; /* conv and y: (N, P, O); mean and inv_std: (G, O) */
     d9_array gpu_x, gpu_dy, gpu_y, gpu_mean, gpu_inv_std, gpu_running[2], scratch, moments;
-} site;
+} case_arrays;
 
-static double rounded(const site *s, float value) { return (double)d9_store_rounded(s->store, value); }
+static double rounded(const case_arrays *s, float value) { return (double)d9_store_rounded(s->store, value); }
 
 /* Input k of the patch at a pixel of image i. */
-static double patch_at(const site *s, int64_t i, int64_t pixel, int64_t k) {
+static double patch_at(const case_arrays *s, int64_t i, int64_t pixel, int64_t k) {
     const d9_cuda_moments *c = &s->s;
     const int64_t y = pixel / c->out_width * c->stride - c->pad + k / c->inputs / c->kernel;
     const int64_t x = pixel % c->out_width * c->stride - c->pad + k / c->inputs % c->kernel;
@@ -50,7 +50,7 @@ static double patch_at(const site *s, int64_t i, int64_t pixel, int64_t k) {
     return (double)s->x[((i * c->height + y) * c->width + x) * c->inputs + k % c->inputs];
 }
 
-static void convolve(site *s) { /* fills `product` and `conv` */
+static void convolve(case_arrays *s) { /* fills `product` and `conv` */
     const d9_cuda_moments *c = &s->s;
     for (int64_t o = 0; o < c->outputs; o++)
         for (int64_t k = 0; k < s->patch; k++) {
@@ -65,8 +65,8 @@ static void convolve(site *s) { /* fills `product` and `conv` */
                            s->product[at % c->outputs * s->patch + k];
 }
 
-static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int shift) {
-    site s = {.s = *shape, .store = store};
+static case_arrays open_case(const d9_cuda_moments *shape, d9_kernel_store store, int shift) {
+    case_arrays s = {.s = *shape, .store = store};
     s.pixels = shape->out_height * shape->out_width;
     s.patch = shape->kernel * shape->kernel * shape->inputs;
     s.x_count = shape->images * shape->height * shape->width * shape->inputs;
@@ -100,11 +100,11 @@ static site open_site(const d9_cuda_moments *shape, d9_kernel_store store, int s
     return s;
 }
 
-static d9_cuda_moments_weights weights_of(const site *s) {
+static d9_cuda_moments_weights weights_of(const case_arrays *s) {
     return (d9_cuda_moments_weights){s->w, s->s.between ? s->first : NULL};
 }
 
-static d9_kernel_norm_state state_of(const site *s) {
+static d9_kernel_norm_state state_of(const case_arrays *s) {
     return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
 }
 
@@ -114,7 +114,7 @@ static d9_kernel_norm_state state_of(const site *s) {
         for (int64_t p = 0, at = i * (s)->pixels * (s)->s.outputs + (o); p < (s)->pixels;                              \
              p++, at = (i * (s)->pixels + p) * (s)->s.outputs + (o))
 
-static void normalise(site *s) { /* fills `mean`, `inv_std` and `y`; updates `running` */
+static void normalise(case_arrays *s) { /* fills `mean`, `inv_std` and `y`; updates `running` */
     const double n = (double)(s->s.images / s->s.groups * s->pixels);
     for (int64_t at = 0; at < s->statistics; at++) {
         const int64_t g = at / s->s.outputs, o = at % s->s.outputs;
@@ -133,7 +133,7 @@ static void normalise(site *s) { /* fills `mean`, `inv_std` and `y`; updates `ru
     }
 }
 
-static void forward(d9_check *check, site *s) { /* in double, and on the simulated GPU */
+static void forward(d9_check *check, case_arrays *s) { /* in double, and on the simulated GPU */
     const d9_cuda_moments_weights weights = weights_of(s);
     const d9_kernel_norm_state state = state_of(s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
@@ -143,7 +143,7 @@ static void forward(d9_check *check, site *s) { /* in double, and on the simulat
 }
 
 static void check_forward(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store, int shift) {
-    site s = open_site(shape, store, shift);
+    case_arrays s = open_case(shape, store, shift);
     forward(check, &s);
     d9_check_array(check, "moments mean", d9_narrowed(s.statistics, s.mean), &s.gpu_mean, 1e-6);
     d9_check_array(check, "moments inv_std", d9_narrowed(s.statistics, s.inv_std), &s.gpu_inv_std, 2e-6);
@@ -162,7 +162,7 @@ void d9_cuda_check_moments_forward(d9_check *check) {
 
 /* Checks the evaluation with running statistics, and the convolution's own output. */
 static void check_eval(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store) {
-    site s = open_site(shape, store, 0);
+    case_arrays s = open_case(shape, store, 0);
     const d9_cuda_moments_weights weights = weights_of(&s);
     const d9_kernel_norm_state state = state_of(&s);
     const d9_kernel_act act = {D9_ACT_RELU, 0};
@@ -194,7 +194,7 @@ typedef struct gradients {                 /* in double */
 
 /* The slope is computed from y as stored, as in the kernel, so the gradient before the activation has the kernel's bits
  * unless the compiler made fused multiply-adds of the kernel's products. */
-static gradients differentiate(site *s) {
+static gradients differentiate(case_arrays *s) {
     const d9_cuda_moments *c = &s->s;
     const double n = (double)(c->images / c->groups * s->pixels);
     const gradients d = {d9_doubles(c->outputs * s->patch), d9_doubles(s->w_count), d9_doubles(c->outputs),
@@ -229,7 +229,7 @@ static gradients differentiate(site *s) {
 
 static void check_backward(d9_check *check, const d9_cuda_moments *shape, d9_kernel_store store, int shift,
                            bool all_wanted) {
-    site s = open_site(shape, store, shift);
+    case_arrays s = open_case(shape, store, shift);
     const d9_cuda_moments_weights weights = weights_of(&s);
     const d9_kernel_act act = {D9_ACT_CELU, alpha};
     d9_array dw = d9_array_new(D9_KERNEL_F32, s.w_count, 0), dscale = d9_array_new(D9_KERNEL_F32, shape->outputs, 0),

@@ -9,7 +9,7 @@ static const d9_kernel_norm shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* A case of one shape and storage type: arrays of the CPU and of the simulated GPU. */
-typedef struct site {
+typedef struct case_arrays {
     d9_cpu cpu;
     d9_kernel_norm norm;
     d9_kernel_store store;
@@ -18,10 +18,10 @@ typedef struct site {
     float *mean, *inv_std, *running[2];  /* of the CPU */
     d9_array gpu_x, gpu_mean, gpu_inv_std, gpu_running[2], scratch;
     double *cpu_scratch;
-} site;
+} case_arrays;
 
-static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
-    site s = {.cpu = d9_plain_cpu(), .norm = *shape, .store = store};
+static case_arrays open_case(const d9_kernel_norm *shape, d9_kernel_store store, int shift, float offset) {
+    case_arrays s = {.cpu = d9_plain_cpu(), .norm = *shape, .store = store};
     s.count = shape->images * shape->pixels * shape->channels;
     s.channels = shape->channels;
     s.statistics = shape->groups * shape->channels;
@@ -44,17 +44,17 @@ static site open_site(const d9_kernel_norm *shape, d9_kernel_store store, int sh
     return s;
 }
 
-static d9_kernel_norm_state cpu_state(const site *s) {
+static d9_kernel_norm_state cpu_state(const case_arrays *s) {
     return (d9_kernel_norm_state){s->scale, s->bias, s->running[0], s->running[1], s->mean, s->inv_std, 1e-5, 0.1,
                                   0,        0};
 }
 
-static d9_kernel_norm_state gpu_state(const site *s) {
+static d9_kernel_norm_state gpu_state(const case_arrays *s) {
     return d9_norm_state_of(s->scale, s->bias, s->gpu_running, &s->gpu_mean, &s->gpu_inv_std);
 }
 
 /* norm(x) on the CPU, not rounded yet, in training or in evaluation. */
-static float *normalise(site *s, bool evaluates) {
+static float *normalise(case_arrays *s, bool evaluates) {
     float *y = d9_floats(s->count);
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = cpu_state(s);
@@ -64,14 +64,14 @@ static float *normalise(site *s, bool evaluates) {
 }
 
 /* norm(x) on the simulated GPU, without activation and addition. */
-static void launch(d9_check *check, const site *s, const d9_array *y) {
+static void launch(d9_check *check, const case_arrays *s, const d9_array *y) {
     const d9_kernel_epilogue none = {.act = {D9_KERNEL_NO_ACT, 0}};
     const d9_kernel_norm_state state = gpu_state(s);
     LAUNCH(d9_cuda_norm_forward(NULL, &s->norm, NULL, IN(s->gpu_x), &state, &none, s->scratch.data, OUT(*y)));
 }
 
 static void check_forward(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store, int shift) {
-    site s = open_site(shape, store, shift, 0);
+    case_arrays s = open_case(shape, store, shift, 0);
     float *expected = normalise(&s, false);
     d9_array y = d9_array_new(store, s.count, shift);
     launch(check, &s, &y);
@@ -109,7 +109,7 @@ void d9_cuda_check_norm_forward(d9_check *check) {
 /* With a mean of a thousand standard deviations, the variance must keep its digits. */
 void d9_cuda_check_norm_shifted(d9_check *check) {
     const d9_kernel_norm shape = {4, 100, 8, 2};
-    site s = open_site(&shape, D9_KERNEL_F32, 0, 600);
+    case_arrays s = open_case(&shape, D9_KERNEL_F32, 0, 600);
     d9_array y = d9_array_new(D9_KERNEL_F32, s.count, 0);
     launch(check, &s, &y);
     for (int64_t g = 0; g < shape.groups; g++)
@@ -133,7 +133,7 @@ void d9_cuda_check_norm_shifted(d9_check *check) {
     d9_check_done(check);
 }
 
-static void activate(const site *s, int activation, const float *x, float *y) {
+static void activate(const case_arrays *s, int activation, const float *x, float *y) {
     memmove(y, x, (size_t)s->count * sizeof *y);
     if (activation == D9_KERNEL_NO_ACT) return;
     d9_cpu_act_forward(&s->cpu, d9_plain_in(y), (d9_kernel_act){activation, 0.3f}, s->count, d9_plain_out(y));
@@ -142,7 +142,8 @@ static void activate(const site *s, int activation, const float *x, float *y) {
 
 /* Activation and addition, in either order. y: on entry the norm's output, on return the first stage's; last: the
  * second stage's output. */
-static void run_stages(const site *s, int activation, const float *addend, bool adds_first, float *y, float *last) {
+static void run_stages(const case_arrays *s, int activation, const float *addend, bool adds_first, float *y,
+                       float *last) {
     d9_store_round(s->store, s->count, y);
     if (!adds_first) activate(s, activation, y, y);
     d9_cpu_add(&s->cpu, d9_plain_in(y), d9_plain_in(addend), s->count, d9_plain_out(adds_first ? y : last));
@@ -159,7 +160,7 @@ typedef struct epilogue_case {
 static void check_epilogue(d9_check *check, const d9_kernel_norm *shape, d9_kernel_store store,
                            const epilogue_case *how) {
     const char *name = how->evaluates ? "norm_eval" : "norm_epilogue";
-    site s = open_site(shape, store, 0, 0);
+    case_arrays s = open_case(shape, store, 0, 0);
     float *expected = normalise(&s, how->evaluates), *sum = d9_floats(s.count);
     const float *addend = d9_random(store, s.count, 16);
     run_stages(&s, how->activation, addend, how->adds_first, expected, sum);
@@ -200,14 +201,14 @@ typedef struct backward_case {
 } backward_case;
 
 /* The value from which the derivative of the activation after the norm is computed. y: the norm's output, unrounded. */
-static float *reference_of(const site *s, int activation, float *y) {
+static float *reference_of(const case_arrays *s, int activation, float *y) {
     d9_store_round(s->store, s->count, y);
     if (d9_activation_from_output(activation)) activate(s, activation, y, y);
     return y;
 }
 
 static void check_backward(d9_check *check, const d9_kernel_norm *shape, const backward_case *how) {
-    site s = open_site(shape, how->store, how->shift, 0);
+    case_arrays s = open_case(shape, how->store, how->shift, 0);
     float *y = normalise(&s, false); /* also computes mean and inv_std */
     float *dy = d9_random(how->store, s.count, 18), *dz = d9_floats(s.count);
     const float *reference =
@@ -269,7 +270,7 @@ static void check_forward_pool(d9_check *check, const d9_kernel_window *w, d9_ke
     const d9_array x = d9_array_of(store, whole, 0, d9_random(store, whole, 20));
     d9_array pooled[2], normed[2], y[2], *const arrays[] = {pooled, normed, y};
     for (int i = 0; i < 2; i++) { /* 0: separate kernels; 1: the pool in the norm's passes */
-        site s = open_site(&norm, store, 0, 0);
+        case_arrays s = open_case(&norm, store, 0, 0);
         d9_kernel_norm_state state = gpu_state(&s);
         for (int a = 0; a < 3; a++) arrays[a][i] = d9_array_of(store, s.count, 0, d9_floats(s.count));
         const d9_kernel_epilogue epilogue = {.act = {D9_ACT_SILU, 0}, .normed = {keeps ? normed[i].data : NULL, store}};
@@ -304,7 +305,7 @@ void d9_cuda_check_norm_forward_pool(d9_check *check) {
 static void check_backward_pool(d9_check *check, const d9_kernel_window *w, d9_kernel_store store, int activation,
                                 bool recomputes) {
     const d9_kernel_norm norm = {w->images, w->out_height * w->out_width, w->channels, w->images % 2 ? 1 : 2};
-    site s = open_site(&norm, store, 0, 0);
+    case_arrays s = open_case(&norm, store, 0, 0);
     const int64_t whole = w->images * w->height * w->width * w->channels;
     d9_array x = d9_array_of(store, whole, 0, d9_random(store, whole, 20));
     d9_array dy = d9_array_of(store, s.count, 0, d9_random(store, s.count, 21));

@@ -15,7 +15,7 @@ typedef struct outputs { /* outputs of one of the two algorithms */
     d9_array y, sum, pooled, statistics[STATISTICS], dx, dz, dscale, dbias;
 } outputs;
 
-typedef struct site { /* a case, with the outputs of both algorithms */
+typedef struct case_arrays { /* a case, with the outputs of both algorithms */
     d9_kernel_norm norm;
     d9_kernel_window window; /* kernel 0: no pool */
     d9_kernel_store store;
@@ -25,13 +25,13 @@ typedef struct site { /* a case, with the outputs of both algorithms */
     float *scale, *bias;
     d9_array x, addend, dy, reference, scratch;
     outputs separate, one_pass;
-} site;
+} case_arrays;
 
 static d9_array new_random(d9_kernel_store store, int64_t count, uint32_t seed) {
     return d9_array_of(store, count, 0, d9_random(store, count, seed));
 }
 
-static outputs new_outputs(const site *s) {
+static outputs new_outputs(const case_arrays *s) {
     const int64_t statistics = s->norm.groups * s->norm.channels;
     outputs w = {.y = d9_array_new(s->store, s->count, 0),
                  .sum = d9_array_new(s->store, s->count, 0),
@@ -44,15 +44,15 @@ static outputs new_outputs(const site *s) {
     return w;
 }
 
-/* edge: rows and columns of the pool's input that no window contains. */
-static site open_site(const struct shape *shape, d9_kernel_store store, int activation, bool adds, bool pools,
-                      int edge) {
-    site s = {.norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups},
-              .store = store,
-              .act = {activation, 0.3f},
-              .adds = adds,
-              .adds_first = shape->groups % 2 == 0,
-              .wants_dz = (shape->groups + activation) % 2 == 0};
+/* edge: number of rows and of columns of the pool's input that no window contains. */
+static case_arrays open_case(const struct shape *shape, d9_kernel_store store, int activation, bool adds, bool pools,
+                             int edge) {
+    case_arrays s = {.norm = {shape->images, shape->height * shape->width, shape->channels, shape->groups},
+                     .store = store,
+                     .act = {activation, 0.3f},
+                     .adds = adds,
+                     .adds_first = shape->groups % 2 == 0,
+                     .wants_dz = (shape->groups + activation) % 2 == 0};
     s.count = s.input_count = s.norm.images * s.norm.pixels * s.norm.channels;
     if (pools) {
         const int64_t height = 2 * shape->height + edge, width = 2 * shape->width + edge;
@@ -72,12 +72,12 @@ static site open_site(const struct shape *shape, d9_kernel_store store, int acti
     return s;
 }
 
-static d9_kernel_norm_state state_of(const site *s, const outputs *w) {
+static d9_kernel_norm_state state_of(const case_arrays *s, const outputs *w) {
     return d9_norm_state_of(s->scale, s->bias, &w->statistics[RUNNING_MEAN], &w->statistics[MEAN],
                             &w->statistics[INV_STD]);
 }
 
-static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
+static d9_kernel_epilogue epilogue_of(const case_arrays *s, const outputs *w) {
     d9_kernel_epilogue epilogue = {.act = s->act};
     if (!s->adds) return epilogue;
     epilogue.addend = IN(s->addend);
@@ -86,21 +86,21 @@ static d9_kernel_epilogue epilogue_of(const site *s, const outputs *w) {
     return epilogue;
 }
 
-/* The norm's input: the pool's output, if there is a pool. */
-static d9_kernel_in norm_input(d9_check *check, const site *s) {
+/* Returns the norm's input: x or, if there is a pool, the output of a pool that it launches. */
+static d9_kernel_in norm_input(d9_check *check, const case_arrays *s) {
     if (!s->window.kernel) return IN(s->x);
     LAUNCH(d9_cuda_pool_forward(NULL, &s->window, IN(s->x), OUT(s->separate.pooled)));
     return IN(s->separate.pooled);
 }
 
-static void forward_separate(d9_check *check, const site *s) {
+static void forward_separate(d9_check *check, const case_arrays *s) {
     const d9_kernel_norm_state state = state_of(s, &s->separate);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->separate);
     LAUNCH(d9_cuda_norm_forward(NULL, &s->norm, NULL, norm_input(check, s), &state, &epilogue, s->scratch.data,
                                 OUT(s->separate.y)));
 }
 
-static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm) {
+static void forward_one_pass(d9_check *check, const case_arrays *s, const d9_cuda_norm_algorithm *algorithm) {
     const bool pools = s->window.kernel > 0;
     const d9_kernel_norm_state state = state_of(s, &s->one_pass);
     const d9_kernel_epilogue epilogue = epilogue_of(s, &s->one_pass);
@@ -108,7 +108,7 @@ static void forward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_
                                  OUT(s->one_pass.pooled), &state, &epilogue, OUT(s->one_pass.y)));
 }
 
-static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
+static void check_forward(d9_check *check, case_arrays *s, const d9_cuda_norm_algorithm *algorithm) {
     static const char *const names[] = {"mean", "inv_std", "running_mean", "running_var"};
     const double stages = d9_stage_tolerance(s->store);
     forward_separate(check, s);
@@ -121,7 +121,7 @@ static void check_forward(d9_check *check, site *s, const d9_cuda_norm_algorithm
     if (s->window.kernel) d9_check_arrays(check, "norm_resident pooled", &s->separate.pooled, &s->one_pass.pooled, 0);
 }
 
-static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
+static d9_cuda_prologue prologue_of(const case_arrays *s, const outputs *w) {
     d9_cuda_prologue prologue = {.act = s->act, .reference = IN(s->reference)};
     if (w == &s->one_pass) prologue.bias = s->bias; /* one-pass norms ignore the bias and read the reference */
     if (s->wants_dz) prologue.dz = OUT(w->dz);
@@ -129,7 +129,7 @@ static d9_cuda_prologue prologue_of(const site *s, const outputs *w) {
     return prologue;
 }
 
-static void backward_separate(d9_check *check, const site *s) {
+static void backward_separate(d9_check *check, const case_arrays *s) {
     const outputs *w = &s->separate;
     const d9_cuda_prologue prologue = prologue_of(s, w);
     const bool pools = s->window.kernel > 0;
@@ -140,7 +140,7 @@ static void backward_separate(d9_check *check, const site *s) {
     if (pools) LAUNCH(d9_cuda_pool_backward(NULL, &s->window, between, IN(s->x), OUT(w->dx)));
 }
 
-static void backward_one_pass(d9_check *check, const site *s, const d9_cuda_norm_algorithm *algorithm,
+static void backward_one_pass(d9_check *check, const case_arrays *s, const d9_cuda_norm_algorithm *algorithm,
                               uint32_t *tickets) {
     const outputs *w = &s->one_pass;
     const d9_cuda_prologue prologue = prologue_of(s, w);
@@ -152,7 +152,7 @@ static void backward_one_pass(d9_check *check, const site *s, const d9_cuda_norm
 }
 
 /* Runs twice: the tickets must be reset, and another thread order must give the same bits. */
-static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm) {
+static void check_backward(d9_check *check, case_arrays *s, const d9_cuda_norm_algorithm *algorithm) {
     const double tolerance = s->store == D9_KERNEL_F32 ? 4e-6 : 1e-4; /* dz may differ by a unit in places */
     float *before = d9_floats(s->norm.channels);
     d9_array tickets = d9_array_of(D9_KERNEL_F32, s->norm.channels / 8, 0, d9_floats(s->norm.channels));
@@ -173,7 +173,7 @@ static void check_backward(d9_check *check, site *s, const d9_cuda_norm_algorith
 
 /* ---- algorithms for an H100: some run on every row of `shapes`; for dawn94's sizes only the choice is tested ---- */
 
-typedef void run_check(d9_check *check, site *s, const d9_cuda_norm_algorithm *algorithm);
+typedef void run_check(d9_check *check, case_arrays *s, const d9_cuda_norm_algorithm *algorithm);
 
 static void check_shapes(d9_check *check, bool backward, run_check *run) {
     const int share = d9_check_skips(D9_KERNEL_F32, 1) ? 3 : 1; /* one case in `share` is tried */
@@ -187,7 +187,7 @@ static void check_shapes(d9_check *check, bool backward, run_check *run) {
             for (int k = (i + (int)store) % 3; k < count; k += backward ? 5 : 3) {
                 const int variant = i + k + (int)store, activation = variant % (D9_ACT_COUNT + 1) - 1;
                 const bool pools = variant % 2 && algorithms[k].keeps_x;
-                site s = open_site(shape, store, activation, variant % 3 == 0, pools, !backward && k % 2);
+                case_arrays s = open_case(shape, store, activation, variant % 3 == 0, pools, !backward && k % 2);
                 run(check, &s, &algorithms[k]);
                 d9_check_done(check);
                 tried++;
@@ -237,7 +237,8 @@ static int most_blocks(d9_check *check, const d9_kernel_norm *norm, const d9_mod
     return most;
 }
 
-/* `sizes`: the norms of dawn94 with batch 512 in ghost groups of 32. */
+/* The first algorithms for the norms of dawn94 (`sizes`: batch 512 in ghost groups of 32), and the largest clusters for
+ * norms and devices at the limits. */
 void d9_cuda_check_resident_sizes(d9_check *check) {
     static const struct size {
         d9_kernel_norm norm;

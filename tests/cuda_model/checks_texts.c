@@ -93,7 +93,7 @@ typedef struct arrays { /* of a layer */
 
 /* Layer i has initial states if i is odd; otherwise they are zeros. */
 static arrays open_layer(const d9_cuda_recur *s, d9_kernel_store store, int i) {
-    arrays a = {.size = d9_cell_size_of(s->cell), .y = s->time * s->samples * s->units};
+    arrays a = {.size = d9_cell_counts_of(s->cell), .y = s->time * s->samples * s->units};
     a.rows = a.size.gates * s->units;
     a.gx = d9_random(store, a.y * a.size.gates, 74);
     a.u = d9_random(store, a.rows * s->units, 75);

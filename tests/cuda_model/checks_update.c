@@ -1,4 +1,5 @@
-/* Clipping, weight updates, the moving average, the gradient guard, the step counter. Tables are 9 except at STEP. */
+/* Weight updates, orthogonal ones too, clipping, the moving average, the gradient guard, the step counter. The tables
+ * below are 9 except at STEP. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 
@@ -62,13 +63,13 @@ static void update_on_cpu(group *s, const d9_cuda_update *as) {
     d9_cpu_update_group(&cpu, &rule, s->g, s->gpu_w.count, s->w, s->state);
 }
 
-/* Every row of updates.def, with 0 to D9_UPDATE_STATES state arrays. */
+/* Each row of updates.def, with 0 to D9_UPDATE_STATES state arrays; aligned or not; constants or tables. */
 void d9_cuda_check_update(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int row = 0; row < D9_UPDATE_COUNT; row++) D9_FOR_STORES(store) {
                 for (int how = 0; how < 4; how++)
                     for (int state_count = 0; state_count <= D9_UPDATE_STATES; state_count++) {
-                        group s = open_group(counts[i], store, how == 3, state_count);
+                        group s = open_group(counts[i], store, how & 1, state_count);
                         const d9_cuda_update rule = rule_of(row, how & 2);
                         update_on_cpu(&s, &rule);
                         LAUNCH(d9_cuda_update_group(NULL, &rule, IN(s.gpu_g), counts[i], s.gpu_w.data, s.gpu));
@@ -82,7 +83,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
     for (int i = 0; i < COUNTS; i++)
         for (int bad = 0; bad < 2; bad++) {
             group s = open_group(counts[i], D9_KERNEL_F16, 0, 1);
-            d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = bad ? 0 : D9_CUDA_FINE};
+            d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad_parameter = bad ? 0 : D9_CUDA_FINE};
             d9_cuda_update rule = rule_of(D9_UPDATE_SGD_PAGE, true);
             rule.guard = &guard;
             for (int64_t k = 0; k < counts[i]; k++) s.g[k] *= 0.25f;
@@ -93,7 +94,7 @@ void d9_cuda_check_update_guarded(d9_check *check) {
 }
 
 /* Updates one to four matrices of one shape, without the Newton-Schulz iterations, which are other launches. how:
- * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. now: the step normalises the weights. fp16, which
+ * 0: no guard, 1: a guard, 2: a guard that has seen a bad gradient. now: the step renormalises the weights. fp16, which
  * the CPU lacks, is compared with f32. */
 static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, bool now) {
     static const double tolerances[] = {[D9_KERNEL_F32] = 1e-5, [D9_KERNEL_BF16] = 2e-3, [D9_KERNEL_F16] = 2e-3};
@@ -102,18 +103,17 @@ static void check_orthogonal(d9_check *check, d9_cuda_orthogonal rule, int how, 
     const d9_kernel_store known = rule.store == D9_KERNEL_F16 ? D9_KERNEL_F32 : rule.store;
     const d9_cpu_orthogonal on_cpu = {rule.rows,   rule.columns, 0,  now, known, rule.momentum,
                                       rates[STEP], decays[STEP], {0}};
-    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = how == 2 ? 0 : D9_CUDA_FINE};
+    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad_parameter = how == 2 ? 0 : D9_CUDA_FINE};
     group s[D9_CUDA_MOST_MATRICES];
     d9_cuda_orthogonal_matrices matrices = {.g = {NULL}};
-    float *room = d9_floats(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu) / 4 + 16);
-    while ((uintptr_t)room % 64) room++;
+    float *cpu_scratch = d9_zeros(d9_cpu_orthogonal_scratch_bytes(&cpu, &on_cpu));
     rule.guard = how ? &guard : NULL;
     d9_array scratch = d9_array_new(D9_KERNEL_F32, d9_cuda_orthogonal_lay_out(&rule, NULL).bytes / 4, 0);
     const d9_cuda_orthogonal_arrays arrays = d9_cuda_orthogonal_lay_out(&rule, scratch.data);
     for (int f = 0; f < rule.matrices; f++) {
         s[f] = seeded_group(count, D9_KERNEL_F32, 0, 1, 41 + 10 * (uint32_t)f);
         for (int64_t k = 0; k < count && how; k++) s[f].g[k] *= 0.25f;
-        if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s[f].g, room, s[f].w, s[f].state[0]);
+        if (how < 2) d9_cpu_orthogonal_update(&cpu, &on_cpu, s[f].g, cpu_scratch, s[f].w, s[f].state[0]);
         matrices.g[f] = s[f].gpu_g.data;
         matrices.w[f] = s[f].gpu_w.data;
         matrices.velocity[f] = s[f].gpu_state[0].data;
@@ -174,7 +174,7 @@ static void check_clip(d9_check *check, int64_t count, int shift, double most, c
  * always clipped. */
 void d9_cuda_check_clip(d9_check *check) {
     static const int64_t sizes[] = {1, 7, 65, 2051, 1100003};
-    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad = D9_CUDA_FINE};
+    const d9_cuda_guard guard = {.scale = 4, .inverse = 0.25f, .bad_parameter = D9_CUDA_FINE};
     for (int i = 0; i < 5; i++)
         for (int how = i < 4 ? 0 : 2; how < 4; how++)
             check_clip(check, sizes[i], how & 1, how & 2 ? 0.125 : 1e6, how & 1 ? &guard : NULL, 0);
@@ -226,9 +226,9 @@ void d9_cuda_check_guard_check(d9_check *check) {
             if (places[p].at >= 0) g[COUNT - 1] = NAN; /* a later one must not hide it */
             d9_array array = d9_array_of(store, COUNT, store == D9_KERNEL_BF16, g);
             for (int part = 0; part < 2; part++) { /* the array holds all gradients, or those from 500 on */
-                d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad = D9_CUDA_FINE};
+                d9_cuda_guard guard = {.scale = 1, .inverse = 1, .bad_parameter = D9_CUDA_FINE};
                 LAUNCH(d9_cuda_guard_check(NULL, IN(array), COUNT, from[part], ends[part], 4, &guard));
-                expect(check, "guard_check", guard.bad, places[p].parameter);
+                expect(check, "guard_check", guard.bad_parameter, places[p].parameter);
             }
             d9_check_done(check);
         }
@@ -239,14 +239,14 @@ void d9_cuda_check_guard_end_step(d9_check *check) {
     const d9_cuda_guard_rule rule = {.growth = 2, .backoff = 0.5f, .growth_every = 3};
     const bool bad[] = {false, false, true, true, false, false, false};
     const float scales[] = {1024, 1024, 512, 256, 256, 256, 512};
-    d9_cuda_guard guard = {.scale = 1024, .inverse = 1.0f / 1024, .bad = D9_CUDA_FINE};
+    d9_cuda_guard guard = {.scale = 1024, .inverse = 1.0f / 1024, .bad_parameter = D9_CUDA_FINE};
     for (int64_t at = 0; at < 7; at++) {
         const int64_t number = at + 10;
-        if (bad[at]) guard.bad = at == 2 ? 5 : 3;
+        if (bad[at]) guard.bad_parameter = at == 2 ? 5 : 3;
         LAUNCH(d9_cuda_guard_end_step(NULL, &rule, &number, &guard));
         expect(check, "scale", (double)guard.scale, (double)scales[at]);
         expect(check, "inverse", (double)guard.inverse, 1 / (double)scales[at]);
-        expect(check, "bad", guard.bad, D9_CUDA_FINE);
+        expect(check, "bad", guard.bad_parameter, D9_CUDA_FINE);
     }
     expect(check, "skipped", (double)guard.skipped, 2);
     expect(check, "first_step", (double)guard.first_step, 13);

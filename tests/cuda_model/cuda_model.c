@@ -124,7 +124,7 @@ static void assert_rejected(const d9_scenario *s, int error) {
 
 TEST(shared_memory_is_limited) {
     const int64_t most = 232448, fixed = (4088 + 15) / 16 * 16 + 2064;
-    d9_model_begin_test("room");
+    d9_model_begin_test("shared memory");
     assert_ints(d9_scenario_launch_with_shared(most - fixed), 0, d9_scenario_launch_with_shared(most + 1),
                 D9_MODEL_INVALID_VALUE);
     assert_string_equal(d9_model_failure(), "");
@@ -144,12 +144,12 @@ TEST(kernels_are_not_loaded_during_a_capture) {
     const int stream = 0;
     d9_model_begin_test("capture");
     d9_model_queue_to(list, &stream, true);
-    assert_int_equal(d9_model_read_decoded("a library's kernel"), D9_MODEL_CAPTURING);
+    assert_int_equal(d9_model_load_kernel("a library's kernel"), D9_MODEL_CAPTURING);
     assert_words(d9_model_failure(), "a library's kernel captured");
     d9_model_queue_to(list, &stream, false);
-    assert_int_equal(d9_model_read_decoded("a library's kernel"), 0);
+    assert_int_equal(d9_model_load_kernel("a library's kernel"), 0);
     d9_model_queue_to(list, &stream, true);
-    assert_ints(d9_model_read_decoded("a library's kernel"), 0, d9_model_read_decoded("another kernel"),
+    assert_ints(d9_model_load_kernel("a library's kernel"), 0, d9_model_load_kernel("another kernel"),
                 D9_MODEL_CAPTURING);
     d9_model_queue_to(NULL, NULL, false);
     d9_model_list_free(list);
@@ -163,7 +163,7 @@ TEST(mistakes_are_rejected) {
 }
 
 #ifdef D9_MODEL_RACES
-/* In any order of the threads, a race must be found and ordered threads must pass. */
+/* With each seed of the order of threads, races must be found and ordered threads must pass. */
 TEST(races_are_found) {
     enum { SEEDS = 16 };
     d9_model_set_race_check(true);

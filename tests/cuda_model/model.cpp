@@ -188,7 +188,7 @@ bool take_next(fiber *on) {
     return true;
 }
 
-/* Makes the next thread of the current warp that can run the running thread. Returns its fiber; NULL: there is none. */
+/* Makes the next runnable thread of the current warp the running thread, and returns its fiber; NULL: there is none. */
 fiber *next_fiber() {
     cluster &c = *m.in;
     if (c.begun < c.warp_end) {
@@ -216,7 +216,7 @@ void arrive(void *fake) {
     m.scheduler_left = false;
 }
 
-/* Changes to the warp's next thread that can run; to the scheduler if there is none. */
+/* Continues on the fiber of the warp's next runnable thread, or on the scheduler's stack if there is none. */
 void leave(fiber *from) {
     const fiber *to = next_fiber();
     d9_memory_leave(&from->fake, to ? to->stack.get() : m.scheduler_stack, to ? stack_bytes : m.scheduler_bytes);
@@ -239,7 +239,7 @@ void fiber_main() {
     }
 }
 
-/* Runs each thread of the current warp that can run until it waits or ends. */
+/* Runs each runnable thread of the current warp until it waits or ends. */
 void run_warp() {
     const fiber *to = next_fiber();
     if (!to) return;
@@ -264,7 +264,7 @@ void fail(const std::string &why, int error = D9_MODEL_LAUNCH_FAILURE) {
     m.error = error;
 }
 
-/* ---- waiting threads: the functions open_... return true if they let some continue ---- */
+/* ---- waiting threads: the functions open_... return true if they let some of them continue ---- */
 
 /* Opens the barrier at which threads [begin, end) of a block or cluster wait, if all have reached it. */
 bool open_barrier(wait kind, size_t begin, size_t end) {

@@ -3,8 +3,8 @@
  * A launch runs its clusters (most consist of one block) in random order, three at a time. Threads are fibers: each
  * runs until it ends or waits at a barrier, in a warp's exchange until all lanes have arrived, or at atomics and fences
  * to let others run first. A warp runs as far as it can; then the next warp of a random running cluster runs. The order
- * of the warps of a cluster and of their lanes changes from cluster to cluster (ascending, descending, shuffled). The
- * seed and the launches so far determine all of this. Shared memory of each block starts as 0xff bytes: NaN.
+ * of the warps of a cluster and of their lanes changes from cluster to cluster (ascending, descending, shuffled). These
+ * orders follow from the seed and the launches so far. Shared memory of each block starts as 0xff bytes: NaN.
  *
  * A launch fails with cudaErrorLaunchFailure and a message that begins with the kernel's name
  *   - if threads wait forever, or at different barriers, or lanes of a warp at different exchanges; if threads have
@@ -38,8 +38,8 @@ enum {
     D9_MODEL_CAPTURING = 900
 };
 
-/* Message of the first failed launch since d9_model_begin_test; "": none. Later launches fail
- * too, and put their kernel's name in front of the message, until d9_model_begin_test. */
+/* Message of the first launch since d9_model_begin_test that failed with one; "": none. Later launches fail too, and
+ * put their kernel's name in front of the message, until d9_model_begin_test. */
 const char *d9_model_failure(void);
 void d9_model_begin_test(const char *name); /* names the test of the next launches; clears the failure */
 
@@ -53,8 +53,8 @@ void d9_model_ignore(const char *site); /* ignores the barrier or fence FILE:LIN
 
 /* Turns the race check (race.h) on or off for later launches; initially off. Kernels must be compiled for it. */
 void d9_model_set_race_check(bool on);
-bool d9_model_race_check_is_on(void); /* true if the check is on */
-void d9_model_seed(unsigned seed);    /* seed of the order of clusters, warps and lanes; initially 0 */
+bool d9_model_race_check_is_on(void);
+void d9_model_seed(unsigned seed); /* seed of the order of clusters, warps and lanes; initially 0 */
 
 /* Limits of the simulated device, on which the algorithms of norms and recurrent layers depend: an H100's, unless a
  * test sets others. */

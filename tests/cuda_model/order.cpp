@@ -45,7 +45,7 @@ int d9_cuda_order(d9_cuda_stream stream, uint64_t seed, uint32_t epoch, int64_t 
     const sorting s = {static_cast<const uint64_t *>(scratch), order, count};
     int error = d9_cuda_order_keys(stream, seed, epoch, count, static_cast<uint64_t *>(scratch), order);
     if (error || count <= 0) return error;
-    error = d9_model_read_decoded("CUB's sort of pairs");
+    error = d9_model_load_kernel("CUB's sort of pairs");
     return error ? error : d9_model_submit(stream, sort_samples, &s, sizeof s);
 }
 
@@ -56,6 +56,6 @@ int d9_cuda_sort_scratch_bytes(int64_t, int, size_t *bytes) {
 
 int d9_cuda_sort(d9_cuda_stream stream, const uint64_t *keys, int64_t count, int bits, void *, uint64_t *sorted) {
     const key_sorting s = {keys, sorted, count, bits};
-    const int error = count <= 0 ? 0 : d9_model_read_decoded("CUB's sort of keys");
+    const int error = count <= 0 ? 0 : d9_model_load_kernel("CUB's sort of keys");
     return error || count <= 0 ? error : d9_model_submit(stream, sort_keys, &s, sizeof s);
 }

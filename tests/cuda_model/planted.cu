@@ -27,7 +27,7 @@ __global__ void fold_kernel(const double *sums, int count, double *total) { // a
     for (int i = 0; i < count; i++) sum += sums[i * 64 + threadIdx.x];
     total[threadIdx.x] = sum;
 }
-// A loop with two loads in flight, and an unrolled loop, whose remainder loop has one.
+// A loop with two loads in flight, and an unrolled loop, whose remainder loop has one load in flight.
 __global__ void two_kernel(const float *x, const float *y, int count, float *dot) {
     float sum = 0;
 #pragma unroll 1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Shows that the checks of machine code can fail: a kernel that needs more registers than the table allows (by a
-# modified ptxas log), an access to shared memory wider than its array's alignment, a store between loads, loops that
-# wait for one load at a time.
+# Shows that the checks of machine code can fail: kernels that need more than their row of the table, kernels without a
+# row, rows without a kernel (by modified ptxas logs), an access to shared memory wider than its array's alignment, a
+# store between loads, loops that wait for one load at a time.
 #
 # usage: planted_code.sh NVCC PYTHON OBJECT...
 set -eu

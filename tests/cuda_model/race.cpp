@@ -59,7 +59,7 @@ struct watcher {                      /* the state of the check */
     uint64_t first_reading = 1;
     uint64_t spare = 0; /* index of the first unused reading; unused readings form a list */
     /* by address of a word: operations that threads knew at their last fence before an atomic on the word */
-    std::unordered_map<uintptr_t, d9_race_known> left;
+    std::unordered_map<uintptr_t, d9_race_known> released;
 };
 
 watcher w;
@@ -245,7 +245,7 @@ void d9_race_launch(size_t cluster_threads, size_t clusters) {
     w.first_reading += w.readings.size();
     w.readings.clear();
     w.spare = 0;
-    w.left.clear();
+    w.released.clear();
 }
 
 void d9_race_begin(std::vector<d9_race_thread> *cluster, size_t index, size_t threads) {
@@ -300,8 +300,8 @@ void d9_race_forget(const void *memory, size_t bytes) {
 
 void d9_race_fence() {
     if (!w.thread) return;
-    w.thread->known = join(w.thread->known, w.thread->met);
-    w.thread->met = nullptr;
+    w.thread->known = join(w.thread->known, w.thread->acquired);
+    w.thread->acquired = nullptr;
     w.thread->fenced = add_operations(w.thread->known, std::array<d9_race_thread *, 1>{w.thread});
 }
 
@@ -309,13 +309,13 @@ void d9_race_atomic(const void *address, size_t bytes) {
     if (!w.thread) return;
     const uintptr_t from = reinterpret_cast<uintptr_t>(address);
     const access now = {w.thread->number, w.thread->clock, reinterpret_cast<uintptr_t>(__builtin_return_address(0))};
-    d9_race_known &left = w.left[from];
+    d9_race_known &released = w.released[from];
     for_cells(from, bytes, [&now](cell *c, uintptr_t at) {
         check_write(c, "changes by an atomic", now, at);
         c->atomic = now;
     });
-    w.thread->met = join(w.thread->met, left);
-    left = join(left, w.thread->fenced);
+    w.thread->acquired = join(w.thread->acquired, released);
+    released = join(released, w.thread->fenced);
 }
 
 /* ---- functions called by code compiled with -fsanitize=thread, with the types that gcc has built in ---- */

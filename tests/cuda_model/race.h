@@ -31,7 +31,7 @@ struct d9_race_thread {
     uint32_t number = 0, clock = 1; /* number: counted over all launches */
     d9_race_known known;            /* operations that happened before its current one */
     d9_race_known fenced;           /* `known` and its own operations, at its last fence */
-    d9_race_known met;              /* those learned by atomics since then; they join `known` at the next fence */
+    d9_race_known acquired;         /* those learned by atomics since then; they join `known` at the next fence */
 };
 
 void d9_race_launch(size_t cluster_threads, size_t clusters); /* begins a launch of clusters of that many threads */

@@ -13,7 +13,7 @@ struct item {                    /* one launch, or other work */
     std::vector<unsigned char> what;
 };
 
-struct launch_queue { /* the queue that launches go to, and planted errors */
+struct launch_queue { /* the list that launches go to, kernels loaded so far, and planted errors */
     d9_model_list *list = nullptr;
     const void *stream = nullptr, *launched_on = nullptr;
     bool captured = false;
@@ -45,12 +45,12 @@ bool d9_model_queue_launch(const char *kernel, const std::function<int()> &launc
     if (k.launched_on != k.stream)
         *error = d9_model_reject(std::string(kernel) + " was launched on another stream", invalid_handle);
     else
-        *error = d9_model_read_decoded(kernel);
+        *error = d9_model_load_kernel(kernel);
     if (!*error) k.list->items.push_back({launch, nullptr, {}});
     return true;
 }
 
-int d9_model_read_decoded(const char *kernel) {
+int d9_model_load_kernel(const char *kernel) {
     if (k.captured && !k.loaded.count(kernel))
         return d9_model_reject(std::string(kernel) + " would be loaded while a stream is captured", D9_MODEL_CAPTURING);
     k.loaded.insert(kernel);

@@ -20,12 +20,12 @@ void d9_model_list_free(d9_model_list *list); /* may be NULL */
 size_t d9_model_list_size(const d9_model_list *list);
 void d9_model_list_clear(d9_model_list *list);
 
-/* `captured`: a kernel that was never launched is rejected, because lazily loaded code cannot be loaded during capture.
+/* `captured`: a kernel that is not loaded yet is rejected, because lazily loaded code cannot be loaded during capture.
  * Launches on another stream are always rejected. */
 void d9_model_queue_to(d9_model_list *list, const void *stream, bool captured);
-/* Marks a kernel as loaded, by its name. Fake libraries call it before they launch a kernel of their own. Returns a
- * cudaError_t if the kernel was not loaded yet and a stream is being captured, else 0. */
-int d9_model_read_decoded(const char *library_kernel);
+/* Marks a kernel as loaded, by its name. Each launch to a list does so; fakes of libraries call it for their kernels.
+ * Returns D9_MODEL_CAPTURING if the kernel was not loaded yet and the stream is being captured, else 0. */
+int d9_model_load_kernel(const char *library_kernel);
 /* Adds `work`, with a copy of `bytes` bytes of `what`, to the stream's list; without a list, runs it at once. Returns 0
  * or a cudaError_t. */
 int d9_model_submit(const void *stream, d9_model_work work, const void *what, size_t bytes);

@@ -32,8 +32,8 @@ static void expect_word(stream *s, const char *word, size_t length) {
     s->at++;
 }
 
-static void check_part(fuzz_fixture *bench, const d9_dataset *dataset, int part, int64_t *seen) {
-    const fuzz_file *file = fuzz_find(bench, files[part]);
+static void check_part(fuzz_fixture *fixture, const d9_dataset *dataset, int part, int64_t *seen) {
+    const fuzz_file *file = fuzz_find(fixture, files[part]);
     char *text = fuzz_text(file->bytes, file->size), *line = text, *end;
     stream s = {.dataset = dataset, .split = part_of(dataset, part), .seen = seen};
     if (strncmp(line, "\xef\xbb\xbf", 3) == 0) line += 3;
@@ -53,13 +53,13 @@ static void check_part(fuzz_fixture *bench, const d9_dataset *dataset, int part,
 
 /* Loads the corpus with a model's vocabulary. Tokens below `kept` must stay, the others must be `unknown`; if there are
  * others and `unknown` is -1, the corpus must be rejected. */
-static void check_model(fuzz_fixture *bench, const d9_dataset *own, const d9_vocabulary *model, int32_t kept,
+static void check_model(fuzz_fixture *fixture, const d9_dataset *own, const d9_vocabulary *model, int32_t kept,
                         int32_t unknown) {
     const d9_dataset_options options = {.name = "corpus", .path = "data", .known_vocabulary = model};
     d9_dataset *dataset = NULL;
-    const d9_status status = d9_dataset_load(&bench->context, &options, &dataset);
+    const d9_status status = d9_dataset_load(&fixture->context, &options, &dataset);
     const bool all = kept >= own->vocabulary.count;
-    fuzz_require(fuzz_check_status(bench, status) == (all || unknown >= 0), "a model knows all words or <unk>");
+    fuzz_require(fuzz_check_status(fixture, status) == (all || unknown >= 0), "a model knows all words or <unk>");
     for (int part = 0; dataset && part < PARTS; part++) {
         const d9_split *got = part_of(dataset, part), *want = part_of(own, part);
         fuzz_require(got->count == want->count, "a vocabulary changes no number of tokens");
@@ -68,17 +68,17 @@ static void check_model(fuzz_fixture *bench, const d9_dataset *own, const d9_voc
             fuzz_require(token_at(got, i) == (token < kept ? token : unknown), "an unknown word is <unk>");
         }
     }
-    d9_dataset_free(&bench->context, dataset);
+    d9_dataset_free(&fixture->context, dataset);
 }
 
-static void check_corpus(fuzz_fixture *bench, const d9_dataset *dataset, uint8_t choice) {
+static void check_corpus(fuzz_fixture *fixture, const d9_dataset *dataset, uint8_t choice) {
     const int64_t count = dataset->vocabulary.count;
     const char **words = fuzz_allocate((size_t)(count + 1) * sizeof *words);
     int64_t seen = 0;
     int32_t kept = (int32_t)(choice / 2 % (count + 1)), unknown = -1;
-    for (int part = 0; part < PARTS; part++) check_part(bench, dataset, part, &seen);
+    for (int part = 0; part < PARTS; part++) check_part(fixture, dataset, part, &seen);
     fuzz_require(seen == count && dataset->classes == count, "each word of the vocabulary occurs");
-    check_model(bench, dataset, &dataset->vocabulary, (int32_t)count, -1);
+    check_model(fixture, dataset, &dataset->vocabulary, (int32_t)count, -1);
     for (int32_t i = 0; i < kept; i++) {
         words[i] = dataset->vocabulary.words[i];
         if (strcmp(words[i], "<unk>") == 0) unknown = i;
@@ -88,23 +88,23 @@ static void check_corpus(fuzz_fixture *bench, const d9_dataset *dataset, uint8_t
         words[unknown = kept] = "<unk>";
         model.count++;
     }
-    check_model(bench, dataset, &model, kept, unknown);
+    check_model(fixture, dataset, &model, kept, unknown);
     free(words);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_fixture bench;
+    fuzz_fixture fixture;
     d9_dataset *dataset = NULL;
     const d9_dataset_options options = {.name = "corpus", .path = "data"};
     if (size < 1) return 0;
     const uint8_t *part, *rest = data + 1;
     size_t part_size, left = size - 1;
-    fuzz_begin(&bench);
+    fuzz_begin(&fixture);
     for (int i = 0; i < PARTS && fuzz_next_part(&rest, &left, &part, &part_size); i++)
-        fuzz_write_file(&bench, files[i], part, part_size);
-    const d9_status status = d9_dataset_load(&bench.context, &options, &dataset);
-    if (fuzz_check_status(&bench, status)) check_corpus(&bench, dataset, data[0]);
-    d9_dataset_free(&bench.context, dataset);
-    fuzz_end(&bench);
+        fuzz_write_file(&fixture, files[i], part, part_size);
+    const d9_status status = d9_dataset_load(&fixture.context, &options, &dataset);
+    if (fuzz_check_status(&fixture, status)) check_corpus(&fixture, dataset, data[0]);
+    d9_dataset_free(&fixture.context, dataset);
+    fuzz_end(&fixture);
     return 0;
 }

@@ -23,8 +23,8 @@ static void correct_checksums(uint8_t *bytes, size_t size) {
     }
 }
 
-static void round_trip(fuzz_fixture *bench, const d9_image *image) {
-    d9_context *context = &bench->context;
+static void round_trip(fuzz_fixture *fixture, const d9_image *image) {
+    d9_context *context = &fixture->context;
     const size_t pixels = (size_t)image->width * (size_t)image->height * 3;
     uint8_t small[SIDE * (SIDE + 1) * 3], *png = NULL;
     size_t size;
@@ -42,16 +42,16 @@ static void round_trip(fuzz_fixture *bench, const d9_image *image) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_fixture bench;
+    fuzz_fixture fixture;
     d9_image image;
     uint8_t *bytes = fuzz_allocate(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);
     correct_checksums(bytes, size);
-    fuzz_begin(&bench);
-    const d9_status status = d9_image_decode(&bench.context, "fuzz", bytes, size, 1, &image);
-    if (fuzz_check_status(&bench, status)) round_trip(&bench, &image);
-    d9_image_free(&bench.context, &image);
-    fuzz_end(&bench);
+    fuzz_begin(&fixture);
+    const d9_status status = d9_image_decode(&fixture.context, "fuzz", bytes, size, 1, &image);
+    if (fuzz_check_status(&fixture, status)) round_trip(&fixture, &image);
+    d9_image_free(&fixture.context, &image);
+    fuzz_end(&fixture);
     free(bytes);
     return 0;
 }

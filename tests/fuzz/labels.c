@@ -15,12 +15,12 @@ static void check_rows(const d9_label_table *table, bool several) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_fixture bench;
+    fuzz_fixture fixture;
     d9_arena arena = {0};
     d9_label_table table = {0};
     if (size < 1) return 0;
     const bool several = data[0] & 1;
-    const d9_dataset_options options = {.several = several,
+    const d9_dataset_options options = {.multi_label = several,
                                         .file_column = "f",
                                         .label_column = "l",
                                         .group_column = data[0] & 2 ? "g" : NULL,
@@ -30,15 +30,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         .shares = {0.5, 0.25, 0.25}};
     char *text = fuzz_allocate(size);
     memcpy(text, data + 1, size - 1);
-    fuzz_begin(&bench);
-    d9_faults faults = {.context = &bench.context, .arena = &arena, .file = "l.csv"};
+    fuzz_begin(&fixture);
+    d9_faults faults = {.context = &fixture.context, .arena = &arena, .file = "l.csv"};
     d9_status status = d9_labels_read(&faults, &options, text, size - 1, &table);
     if (status == D9_OK) check_rows(&table, several);
     if (status == D9_OK) status = d9_faults_report(&faults, false);
-    fuzz_require((status == D9_OK) == (faults.count == 0 && bench.context.status == D9_OK), "a fault is an error");
-    fuzz_check_status(&bench, status);
-    d9_arena_free(&bench.context, &arena);
+    fuzz_require((status == D9_OK) == (faults.count == 0 && fixture.context.status == D9_OK), "a fault is an error");
+    fuzz_check_status(&fixture, status);
+    d9_arena_free(&fixture.context, &arena);
     free(text);
-    fuzz_end(&bench);
+    fuzz_end(&fixture);
     return 0;
 }

@@ -30,21 +30,21 @@ static void correct_checksums(uint8_t *bytes, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_fixture bench;
+    fuzz_fixture fixture;
     d9_safetensors *file = NULL;
     uint8_t *bytes = fuzz_allocate(size); /* of exact size, for the address sanitizer */
     if (size) memcpy(bytes, data, size);
     correct_checksums(bytes, size);
-    fuzz_begin(&bench);
-    const d9_status status = d9_pytorch_decode(&bench.context, "fuzz", bytes, size, &file);
-    if (fuzz_check_status(&bench, status)) {
+    fuzz_begin(&fixture);
+    const d9_status status = d9_pytorch_decode(&fixture.context, "fuzz", bytes, size, &file);
+    if (fuzz_check_status(&fixture, status)) {
         size_t total = 0;
         for (int t = 0; t < file->tensor_count; t++) total += file->tensors[t].size;
         fuzz_require(total <= size, "the tensors are no larger than the file");
-        fuzz_round_trip(&bench, file, D9_DEVICE); /* the other legal status: memory ran out */
+        fuzz_round_trip(&fixture, file, D9_DEVICE); /* the other legal status: memory ran out */
     }
-    d9_safetensors_free(&bench.context, file);
-    fuzz_end(&bench);
+    d9_safetensors_free(&fixture.context, file);
+    fuzz_end(&fixture);
     free(bytes);
     return 0;
 }

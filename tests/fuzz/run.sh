@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the fuzz targets of tests/fuzz in build-sanitized and runs each for SECONDS (20), as many at a time as there are
-# processors. An input that violates a property is kept in build-sanitized; its name is printed, and the exit status is
-# 1. Inputs that reach new code are kept in build-sanitized/fuzzed/TARGET, from which the next run starts.
+# processors. An input that crashes a target or violates a property is kept in build-sanitized; its name is printed, and
+# the exit status is 1. Inputs that reach new code are kept in build-sanitized/fuzzed/TARGET, where the next run starts.
 #
 # usage: tests/fuzz/run.sh [SECONDS [TARGET...]]
 #

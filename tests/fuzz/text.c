@@ -33,7 +33,7 @@ static void check_words(const d9_vocabulary *vocabulary, const d9_word_index *in
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_fixture bench;
+    fuzz_fixture fixture;
     d9_arena arena = {0};
     d9_vocabulary vocabulary = {0};
     d9_word_index index = {0};
@@ -43,18 +43,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const int64_t length = data[0] + 1, most = D9_TOKEN_WORDS + 1 + data[1];
     const uint8_t *part, *rest = data + 2;
     size_t part_size, left = size - 2;
-    fuzz_begin(&bench);
+    fuzz_begin(&fixture);
     while (count < TEXTS && fuzz_next_part(&rest, &left, &part, &part_size)) {
-        const d9_status status = d9_text_check(&bench.context, "a.txt", part, part_size);
-        if (fuzz_check_status(&bench, status)) texts[count++] = (d9_bytes){part, part_size};
+        const d9_status status = d9_text_check(&fixture.context, "a.txt", part, part_size);
+        if (fuzz_check_status(&fixture, status)) texts[count++] = (d9_bytes){part, part_size};
     }
-    d9_status status = d9_vocabulary_build(&bench.context, &arena, texts, count, most, &vocabulary);
-    if (status == D9_OK) status = d9_word_index_make(&bench.context, &vocabulary, &index);
+    d9_status status = d9_vocabulary_build(&fixture.context, &arena, texts, count, most, &vocabulary);
+    if (status == D9_OK) status = d9_word_index_make(&fixture.context, &vocabulary, &index);
     fuzz_require(status == D9_OK && vocabulary.count <= most, "the vocabulary is made, within its limit");
     check_words(&vocabulary, &index);
     for (int i = 0; i < count; i++) check_text(&vocabulary, &index, &texts[i], length);
-    d9_word_index_free(&bench.context, &index);
-    d9_arena_free(&bench.context, &arena);
-    fuzz_end(&bench);
+    d9_word_index_free(&fixture.context, &index);
+    d9_arena_free(&fixture.context, &arena);
+    fuzz_end(&fixture);
     return 0;
 }

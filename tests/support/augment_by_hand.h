@@ -11,7 +11,7 @@ static inline int64_t reflected_by_hand(int64_t i, int64_t size) {
 }
 
 /* The byte of channel `k` at (row, column) of the output, which is a resized box of `image` (H, W, C). `draws` gives
- * the box; the weights are bilinear, rounded to multiples of 1 / 2048. */
+ * the box and whether it is mirrored; the weights are bilinear, rounded to multiples of 1 / 2048. */
 static inline double resized_by_hand(const double *image, const double *draws, const int64_t *all, const int64_t *out,
                                      int64_t row, int64_t column, int64_t k) {
     const int64_t place[2] = {row, draws[D9_DRAW_MIRROR] != 0 ? out[2] - 1 - column : column};
@@ -49,7 +49,7 @@ static inline bool source_place_by_hand(const double *change, const int64_t *y, 
     return *row >= 0 && *row < y[1] && *column >= 0 && *column < y[2];
 }
 
-/* The byte of channel `k` of a pixel (channels) after the change. */
+/* The byte of channel `k` of a pixel (channels) after the change; unchanged by changes of geometry. */
 static inline double changed_by_hand(const double *change, const double *pixel, int64_t channels, int64_t k) {
     const double m = change[1] / 65536, byte = pixel[k];
     const double grey = floor((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000 + 0.5);

@@ -7,7 +7,7 @@ answer, "yes" or "no", goes to the FIFO FOLDER/answer. Failed expressions and er
 import json, os, re, signal, sys
 
 folder, process = sys.argv[1], int(sys.argv[2])
-found = set()
+remembered = set()
 
 
 def result(run):
@@ -37,18 +37,18 @@ def complaint(words):
     return rest == [""] and line.startswith("dawn9: ") and all(map(has, words.split()))
 
 
-def look():
-    """Remembers the files below the working folder, for `as_before`."""
-    global found
-    found = files()
+def remember_files():
+    """Remembers the files and folders below the working folder, for `as_before`."""
+    global remembered
+    remembered = files()
     return True
 
 
 def as_before():
-    return files() == found
+    return files() == remembered
 
 
-def whole():
+def has_no_partial_file():
     """True if there is no half-written file below the working folder."""
     return not any(".part" in os.path.basename(path) for path in files())
 

@@ -13,7 +13,7 @@ static const d9_system *base_of(const planted *p) { return p->base; }
 /* Counts a call. True, with errno set to EIO: the call must fail. */
 static bool count_call(planted *p, each_call kind) {
     const bool here = ++p->calls[kind] == p->victim && p->kind == kind;
-    p->met |= here;
+    p->reached |= here;
     if (here) errno = EIO;
     return here;
 }
@@ -48,12 +48,14 @@ static ssize_t fail_write(void *user, int file, const void *bytes, size_t size) 
 }
 
 bool planted_next_allocation(planted *p) {
-    if (p->victim && !p->met) return false;
-    p->kind = CALL_allocate, p->calls[CALL_allocate] = 0, p->victim++, p->met = false;
+    if (p->victim && !p->reached) return false;
+    p->kind = CALL_allocate, p->calls[CALL_allocate] = 0, p->victim++, p->reached = false;
     return true;
 }
 
-void planted_check(const planted *p, d9_status status) { assert_ints(status, p->met ? D9_DEVICE : D9_OK, p->live, 0); }
+void planted_check(const planted *p, d9_status status) {
+    assert_ints(status, p->reached ? D9_DEVICE : D9_OK, p->live, 0);
+}
 
 d9_system planted_system(planted *p, const d9_system *base) {
     d9_system system = *base;

@@ -30,12 +30,12 @@ typedef struct planted {       /* which call fails, and what happened so far */
     int64_t calls[CALL_COUNT]; /* calls of each kind so far */
     each_call kind;            /* of the failing call */
     int64_t victim;            /* number of the failing call, from 1; 0: none */
-    bool met;                  /* the failing call was made */
+    bool reached;              /* the failing call was made */
     int64_t live;              /* allocations not yet released */
     const d9_system *base;
 } planted;
 
-/* Returns a system that passes calls on to `base`, except the failing one. `base` must not need `user`. */
+/* Returns a system that counts calls in *p and passes all but the failing one to `base`, which must not need `user`. */
 d9_system planted_system(planted *p, const d9_system *base);
 /* Moves the failure to the next allocation, first to allocation 1. False: the previous one was not reached. A loop:
  *     planted p = {0};

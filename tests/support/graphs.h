@@ -5,14 +5,14 @@
  *   op_read(&live, c.graph->nodes[0].outputs[0], doubles);
  *   op_close(&live), op_case_free(&c);                                     op_close also checks the guard bytes
  *
- * Inputs are doubles that are representable in the value's type. Guard bytes surround every value. Outputs are
- * initialised to bytes 0xff, NaN in floats, which shows elements that were not written. A failing call fails the test
- * with the context's message. */
+ * Contents are doubles that are representable in the value's type. Guard bytes surround each value. Values added by
+ * op_output are initialised to bytes 0xff, NaN in floats, which shows elements that were not written. A failing call
+ * fails the test with the context's message. */
 #pragma once
 
 #include "backends/backend.h"
 
-/* Integers are so small that sums of products are exact in float, in any order of summation. */
+/* OP_FILL_INTEGER: integers so small that sums of products are exact in float, in any order of summation. */
 typedef enum op_fill { OP_FILL_RANDOM, OP_FILL_INTEGER } op_fill;
 
 typedef struct op_case {

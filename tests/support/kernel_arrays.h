@@ -1,4 +1,4 @@
-/* Values as a kernel of the CPU stores them, in f32 or bf16, and as doubles. */
+/* Values as kernels store them, in f32, bf16 or fp16, and as doubles; arrays of them for kernels of the CPU. */
 #pragma once
 
 #include "core/system.h"
@@ -13,7 +13,7 @@
 
 typedef struct array {
     double *want; /* contents, or expected contents */
-    float *data;  /* storage for both types */
+    float *data;  /* storage for each type */
     d9_kernel_store store;
     int64_t count;
 } array;
@@ -21,20 +21,28 @@ typedef struct array {
 static inline d9_kernel_in in(const array *a) { return (d9_kernel_in){a->data, a->store}; }
 static inline d9_kernel_out out(const array *a) { return (d9_kernel_out){a->data, a->store}; }
 
-static inline double rounded(d9_kernel_store store, double x) {
-    return store == D9_KERNEL_BF16 ? (double)d9_bf16_to_float(d9_bf16_from_float((float)x)) : (double)(float)x;
-}
-
 static inline double load_element(const void *data, d9_kernel_store store, int64_t i) {
-    return store == D9_KERNEL_F32 ? (double)((const float *)data)[i]
-                                  : (double)d9_bf16_to_float(((const uint16_t *)data)[i]);
+    if (store == D9_KERNEL_F32) return (double)((const float *)data)[i];
+    const uint16_t bits = ((const uint16_t *)data)[i];
+    return (double)(store == D9_KERNEL_BF16 ? d9_bf16_to_float(bits) : d9_fp16_to_float(bits));
 }
 
 static inline void store_element(void *data, d9_kernel_store store, int64_t i, double x) {
     if (store == D9_KERNEL_F32)
         ((float *)data)[i] = (float)x;
-    else
+    else if (store == D9_KERNEL_BF16)
         ((uint16_t *)data)[i] = d9_bf16_from_float((float)x);
+    else
+        ((uint16_t *)data)[i] = d9_fp16_from_float((float)x);
+}
+
+static inline double rounded(d9_kernel_store store, double x) {
+    union {
+        float f32;
+        uint16_t half;
+    } element = {0};
+    store_element(&element, store, 0, x);
+    return load_element(&element, store, 0);
 }
 
 /* Sets type and size, and fills the array and ARRAY_GUARDS elements after it with NaN. */

@@ -30,8 +30,7 @@ async function compareLogits([model, path]) {
   if (logits.data.length !== wanted.length || !wanted.length) throw new Error(`${logits.data.length} logits, ${wanted.length} wanted`);
   let error = 0, largest = 0;
   wanted.forEach((value, i) => {
-    const difference = Math.abs(value - logits.data[i]);
-    error = difference <= error ? error : difference; // NaN stays
+    error = Math.max(error, Math.abs(value - logits.data[i])); // NaN if either is NaN
     largest = Math.max(largest, Math.abs(value));
   });
   console.log(`logits: ${logits.dims[0]} ${name}, largest difference ${error.toExponential(1)} of ${largest.toPrecision(3)}`);

@@ -29,6 +29,9 @@ static void free_config(void *config) { d9_config_free(&context, config); }
 
 d9_config *program_keep_config(d9_config *config) { return test_keep(config, free_config); }
 
+static void free_graph(void *graph) { d9_graph_free(&context, graph); }
+d9_graph *program_keep_graph(d9_graph *graph) { return test_keep(graph, free_graph); }
+
 d9_config *program_config(const char *yaml) {
     d9_config *config;
     OK(d9_config_parse(&context, "test.yaml", yaml, NULL, &config));
@@ -314,7 +317,7 @@ static void write_groups(const d9_program *program, d9_text *text) {
                     group->from_epoch, group->until_epoch, group->from_share, group->until_share, group->selects.part,
                     group->mean, group->per_image, (long long)group->every);
         d9_text_add(text, " renormalises %lld to %lld, averages %d", (long long)group->renormalise_every,
-                    (long long)group->renormalise_last, group->averages);
+                    (long long)group->renormalise_last, group->average_count);
         for (int i = 0; i < D9_UPDATE_STATES && group->accumulators[i]; i++)
             d9_text_add(text, " %s", group->accumulators[i]);
         d9_text_add(text, " rate shape %d at start %d ends %d", (int)group->rate.shape, group->rate.at_start,

@@ -18,6 +18,7 @@ d9_config *program_config(const char *yaml);
 d9_config *program_load(const char *path, const d9_config_edits *edits); /* edits: NULL, or changes */
 d9_config *program_yaml(const char *yaml, ...) __attribute__((format(printf, 1, 2)));
 d9_config *program_keep_config(d9_config *config); /* frees it when the running test ends; returns it */
+d9_graph *program_keep_graph(d9_graph *graph);     /* frees its nodes and values likewise; returns it */
 d9_program *program_make(const d9_config *config, const d9_extent *extent, const char *precision, bool keep_all);
 d9_program *program_of(const d9_config *config, int64_t images, int64_t side, const char *precision);
 /* Building the program of program_of in f32 must fail with D9_USAGE and these words. */
@@ -27,8 +28,8 @@ void program_rejected(const d9_config *config, int64_t images, int64_t side, con
  * `stride` bytes. A row has a text with "name: NETWORK"; `first` points to the text of the first row. */
 void program_check_networks(const char *const *first, size_t rows, size_t stride, bool texts);
 
-/* Fails unless every activation is written by one node, its producer, and read only later. Image and labels need no
- * producer if the graph has no D9_OP_AUGMENT. */
+/* Fails if an activation is written twice or not by its producer, or is read before it is written. Image and labels
+ * need no producer if the graph has no D9_OP_AUGMENT. */
 void program_check_graph(const d9_graph *graph);
 /* True for nodes after the first D9_OP_LOSS, except metrics, updates, D9_OP_LERP and copies. */
 bool program_is_backward(const d9_graph *graph, d9_node_id n);
@@ -51,7 +52,7 @@ typedef enum program_part {
     PROGRAM_GROUPS,       /* gradient clipping and parameter groups */
     PROGRAM_TAIL,         /* whole-buffer nodes after the updates, such as the moving average */
     PROGRAM_VIEWS,        /* views of test-time augmentation */
-    PROGRAM_PHASES, /* node lists and step ranges */
+    PROGRAM_PHASES,       /* node lists and step ranges */
     PROGRAM_PARTS
 } program_part;
 const char *program_part_name(program_part part);

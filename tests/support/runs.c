@@ -70,6 +70,9 @@ void run_assert_equal(const run_report *a, const run_report *b, const char *what
         if (!(a->train_loss[e] == b->train_loss[e]))
             fail_msg("%s: epoch %lld: loss %.17g and %.17g", what, (long long)e + 1, a->train_loss[e],
                      b->train_loss[e]);
+        if (memcmp(&a->train_accuracy[e], &b->train_accuracy[e], sizeof(double)) != 0)
+            fail_msg("%s: epoch %lld: training accuracy %g and %g", what, (long long)e + 1, a->train_accuracy[e],
+                     b->train_accuracy[e]);
         if (memcmp(&a->epoch_score[e], &b->epoch_score[e], sizeof(double)) != 0) /* NaN: neither was evaluated */
             fail_msg("%s: epoch %lld: score %g and %g", what, (long long)e + 1, a->epoch_score[e], b->epoch_score[e]);
     }
@@ -385,7 +388,7 @@ static void check_sizes(const d9_program *program, int64_t step, int side, int m
     assert_ints(to->d[1], 1, to->d[2], 1);
 }
 
-/* The state after all eight steps. *count: its elements. */
+/* Returns the state after all eight steps; sets *count to its number of elements. */
 static double *train_smaller_images(const char *backend, int64_t *count) {
     static const char *const settings[] = {
         "data.dataset=synthetic",
@@ -460,12 +463,12 @@ void run_check_rules(d9_context *context, const d9_config *config, bool poisoned
     d9_session_close(&tested), d9_session_close(&expected);
 }
 
-typedef struct bench {
+typedef struct tested {
     const char *backend, *precision;
-} bench;
+} tested;
 
 /* Checks resuming, or seeds if `stops` is NULL, with the narrow network of run_config. */
-static void check_narrow(bench *b, const int64_t *stops) {
+static void check_narrow(tested *b, const int64_t *stops) {
     d9_config *config = run_config(b->backend, b->precision, "");
     if (stops)
         run_check_resume(config, stops);
@@ -481,14 +484,14 @@ static void resumed_runs_are_equal(void **state) {
 
 /* A network whose narrowest layers have 16 channels, the fewest with which f32 convolutions of the CPU backend use
  * Winograd by default. */
-static d9_config *make_wide_config(bench *b, int threads) {
+static d9_config *make_wide_config(tested *b, int threads) {
     return make_config(b->backend, b->precision, threads, "16, 16, 32, 32", "");
 }
 
 /* On one thread and, except on a GPU, on two: an interrupted and resumed run of the wide network equals an
  * uninterrupted one. */
 static void resumed_wide_runs_are_equal(void **state) {
-    bench *b = *state;
+    tested *b = *state;
     const int most = strcmp(b->backend, "cuda") == 0 ? 1 : 2;
     for (int threads = 1; threads <= most; threads++)
         run_check_resume(make_wide_config(b, threads), (const int64_t[]){7, 0});
@@ -515,7 +518,7 @@ static int choose_own_kernels(const char *path) {
 
 /* With dawn9's own kernels for all convolutions, one thread and two give equal runs. */
 static void own_kernels_train_equally_on_one_and_two_threads(void **state) {
-    bench *b = *state;
+    tested *b = *state;
     d9_config *one = make_wide_config(b, 1), *two = make_wide_config(b, 2);
     const char *path = run_path(run_folder_new(), "plan");
     run_train_ok(&(d9_train_options){.config = one, .seed = 7, .save_plan = path});
@@ -539,7 +542,7 @@ const char *run_missing(d9_context *context, const char *backend, const char *pr
 }
 
 int run_backend_main(const char *backend, const char *precision) {
-    bench b = {.backend = backend, .precision = precision};
+    tested b = {.backend = backend, .precision = precision};
     const char *missing = run_missing(&context, backend, precision, NULL);
     if (missing) return skipped(missing, context.message);
     test_add(seed_determines_the_run);

@@ -31,7 +31,7 @@ run_report run_train(const d9_train_options *options, const d9_system *system);
 /* Calls run_train, which must succeed. */
 run_report run_train_ok(const d9_train_options *options);
 
-/* Fails unless parameters, final scores, and loss and score of each epoch are equal. */
+/* Fails unless parameters, final scores, and loss, training accuracy and score of each epoch are equal. */
 void run_assert_equal(const run_report *a, const run_report *b, const char *what);
 
 enum { RUN_PATH_BYTES = 512 };

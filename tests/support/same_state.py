@@ -2,8 +2,8 @@
 
 usage: same_state.py RUN RUN MOST      MOST: greatest difference of a number x of a checkpoint, relative to max(1, |x|)
 
-Epochs and timeline of the checkpoints and times of events are not compared. Other numbers of events may differ by 1e-8
-in the same way, predictions by 1e-5.
+Epochs and timeline of the checkpoints and times of events are not compared. Other numbers of events may differ by 1e-8,
+also relative to max(1, |x|), predictions by an absolute 1e-5.
 """
 import json, sys
 from tensorfile import read

@@ -3,7 +3,7 @@
 #include "tests/support/graphs.h"
 #include "tests/support/test.h"
 
-/* Rows of the forward and the backward operations, with the same sizes. */
+/* Rows with the same sizes: PAIR of an operation and its _BACKWARD; THREE with _BACKWARD_DATA and _BACKWARD_WEIGHT. */
 #define PAIR(operation, ...)                                                                                           \
     {.op = operation, __VA_ARGS__}, { .op = operation##_BACKWARD, __VA_ARGS__ }
 #define THREE(operation, ...)                                                                                          \
@@ -230,12 +230,12 @@ static d9_value_id add_recurrent_weight(op_case *c, d9_shape shape) {
 static void add_states(op_case *c, const op_spec *s, d9_node *node) {
     if (!s->kernel) return;
     node->inputs[node->input_count++] = add_master(c, "h0", matrix(s->n, s->c), -1, 1);
-    if (d9_cell_size_of(s->variant).memory)
+    if (d9_cell_counts_of(s->variant).memory)
         node->inputs[node->input_count++] = add_master(c, "c0", matrix(s->n, s->c), -1, 1);
 }
 
 static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
-    const d9_cell_counts size = d9_cell_size_of(s->variant);
+    const d9_cell_counts size = d9_cell_counts_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
     node->inputs[0] = add_activation(c, "gx", samples(s, rows));
@@ -254,7 +254,7 @@ static void build_recur(op_case *c, const op_spec *s, d9_node *node) {
 }
 
 static void build_recur_backward(op_case *c, const op_spec *s, d9_node *node) {
-    const d9_cell_counts size = d9_cell_size_of(s->variant);
+    const d9_cell_counts size = d9_cell_counts_of(s->variant);
     const int64_t rows = size.gates * s->c;
     node->as.recur.cell = (d9_recurrent_cell)s->variant;
     node->inputs[0] = add_activation(c, "dy", samples(s, s->c));
@@ -439,7 +439,7 @@ static void build_update(op_case *c, const op_spec *s, d9_node *node) {
         node->as.update = (d9_update_attributes){.update = (d9_update)s->variant,
                                                  .rate = rate,
                                                  .decay = decay,
-                                                 .share = share,
+                                                 .mean_factor = share,
                                                  .correction = {{D9_NONE, 0.875}, ratio},
                                                  .numbers = {0.5, 0.75, 0.25}};
         node->inputs[1] = op_input(c, "g", D9_BUFFER_GRADIENT, c->master, vector(s->n), -2, 2);
@@ -521,7 +521,7 @@ static void build_rank(op_case *c, const op_spec *s, d9_node *node) {
 
 /* `pad`: of the crop; `kernel`: side of the cutout square; `stride`: rows and columns by which a crop is smaller than
  * an image; `variant`: mirror rule; `parameter`: range of the jitter. `group_size` 1: boxes are resized; 2: crops, one
- * pixel smaller than the image, are resized; 3: images are changed; 4: boxes are resized and images changed. */
+ * pixel smaller than the image, are resized; 3: images get a d9_change; 4: boxes are resized and get a d9_change. */
 static void build_batch(op_case *c, const op_spec *s, d9_node *node) {
     const d9_shape all = {4, {SAMPLES, s->h, s->w, s->c}}, made = {4, {s->n, s->h - s->stride, s->w - s->stride, s->c}};
     const int64_t places = 2 * s->pad + s->stride + 1;

@@ -1,4 +1,4 @@
-/* Registration of tests, and checks of messages. */
+/* Registers and runs tests, releases what they keep, and checks messages and numbers: see test.h. */
 #include "tests/support/test.h"
 #include <ctype.h>
 #include <malloc.h>
@@ -28,9 +28,9 @@ void *test_keep(void *thing, void (*release)(void *thing)) {
 }
 
 void *test_memory(size_t bytes) {
-    void *room = NULL;
-    assert_int_equal(posix_memalign(&room, 64, bytes ? bytes : 1), 0);
-    return test_keep(memset(room, 0, bytes), free);
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, bytes ? bytes : 1), 0);
+    return test_keep(memset(memory, 0, bytes), free);
 }
 
 static void free_text(void *text) { d9_text_free(text); }
@@ -76,9 +76,9 @@ static int end_group(void **state) {
     return group[1] ? group[1](state) : 0;
 }
 
-/* mallopt keeps freed memory in the process, because the kernel would zero its pages again for each session. */
 int test_run(void *state) {
     size_t count = 0;
+    /* keeps freed memory in the process, because the kernel would zero its pages again for each session */
     mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, -1);
     if (entry_count > MOST) return print_error("%zu tests, at most %d expected\n", entry_count, MOST), 1;
     for (const test_entry *entry = entries; entry < entries + entry_count; entry++) {

@@ -39,7 +39,7 @@ enum { TEST_SHARE = 1 };
 #endif
 
 #define TEST(...) TEST_OF(__VA_ARGS__, NULL, NULL, NULL)
-/* A test whose fixture is a parameter instead of *state: TEST_WITH(bench *b, name, set_up, tear_down). */
+/* A test whose fixture is a parameter instead of *state: TEST_WITH(fixture *f, name, set_up, tear_down). */
 #define TEST_WITH(fixture, name, ...)                                                                                  \
     static void name##_with(fixture);                                                                                  \
     TEST(name, __VA_ARGS__) { name##_with(*state); }                                                                   \
@@ -67,7 +67,7 @@ typedef struct test_entry {
         test_register(&(test_entry){.file = __BASE_FILE__, __VA_ARGS__});                                              \
     }
 void test_register(const test_entry *entry);
-/* Adds a test in TEST_MAIN; it runs whatever file was chosen. */
+/* Adds a test in TEST_MAIN; the test runs whichever file was chosen. */
 #define test_add(function) test_register(&(test_entry){.name = #function, .test = function})
 /* Runs all tests, or those of the file that main has chosen. `state`: *state of tests without a fixture, or NULL.
  * Returns the program's exit status, 0 if no test failed. */

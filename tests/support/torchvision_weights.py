@@ -3,7 +3,8 @@
 python3 torchvision_weights.py make DEPTH WIDTH SIDE COUNT FOLDER  weights (.safetensors, .pth), wanted.safetensors,
                                                                    pictures/NNN.png
 python3 torchvision_weights.py compare WANTED GOT.npy              status 1: error above 1e-4 of the largest feature
-python3 torchvision_weights.py types FILE.pth                      a tensor of each type, 1 to 5; views of one storage
+python3 torchvision_weights.py types FILE.pth                      tensors of seven types, a parameter, views, a scalar,
+                                                                   an empty tensor
 
 The network is that of tests/golden/generate_networks.py. Needs python3-torch and python3-numpy. tests/fixtures/pytorch
 was made by `make 18 2 33 2` (without weights.safetensors) and `types`.

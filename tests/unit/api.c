@@ -1,5 +1,5 @@
-/* Tests libdawn9 through dawn9.h. Functions inside the engine are called only to make images; one test reads the batch
- * size of a predictor from its struct. */
+/* Tests libdawn9 through dawn9.h. Functions inside the engine are called only to make images and labels; one test reads
+ * the batch size of a predictor from its struct. */
 #include "dawn9.h"
 #include "api/handles.h"
 #include "data/dataset.h"
@@ -105,8 +105,9 @@ static double percent_right(const int32_t *labels, const int32_t *truth) {
     return 100.0 * right / TEST;
 }
 
-/* Checks predictions: of all test images in one call `accuracy_tta` percent are right, single images get equal results,
- * outputs may be NULL, 0 images are accepted, -1 is rejected. `labels` gets the predictions (TEST). */
+/* Checks predictions of all test images in one call: `accuracy_tta` percent are right; the probabilities of an image
+ * sum to 1 and are largest for its label. Single images get equal results, outputs may be NULL, 0 images are accepted,
+ * -1 is rejected. `labels` gets the predictions (TEST). */
 static void check_predictions(dawn9_context *context, dawn9_model *model, double accuracy_tta, int32_t *labels) {
     d9_context inner;
     d9_dataset *dataset = load_synthetic(&inner);
@@ -370,7 +371,7 @@ typedef struct caller { /* a thread's images, and the predictions of one call fo
     float probabilities[TEST * CLASSES];
 } caller;
 
-static void *predict_often(void *user) { /* in batches of various sizes; returns NULL if all predictions are right */
+static void *count_wrong_predictions(void *user) { /* of calls with various numbers of images; NULL: none is wrong */
     const caller *c = user;
     intptr_t failures = 0;
     for (int i = 0; i < 15; i++) {
@@ -400,7 +401,7 @@ TEST_WITH(dawn9_context *context, threads_take_turns_with_a_model, set_up) {
         if (i) assert_memory_not_equal(c->probabilities, callers[0].probabilities, sizeof c->probabilities);
     }
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, predict_often, &callers[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, count_wrong_predictions, &callers[i]), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], &failures), 0);
         assert_null(failures);

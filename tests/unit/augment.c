@@ -87,7 +87,7 @@ TEST(jitter_is_uniform_and_differs_between_epochs) {
 
 TEST(jitter_adds_and_then_multiplies) {
     const int32_t quarter =
-                      d9_augment_uniform_bits(UINT32_C(0xffffff00), 0, 0.25f), /* the 24 bits used: u = 1 - 2^-23 */
+                      d9_augment_uniform_bits(UINT32_C(0xffffff00), 0, 0.25f), /* all used bits are 1: u = 1 - 2^-23 */
         half = d9_augment_uniform_bits(0, 1, 0.5f), middle = d9_augment_uniform_bits(UINT32_C(0x80000000), 1, 0.5f);
     assert_within((double)d9_float_of_bits((uint32_t)quarter), 0.25 * (1 - 0x1p-23), 1e-12);
     assert_true(d9_float_of_bits((uint32_t)half) == 0.5f && d9_float_of_bits((uint32_t)middle) == 1.0f);

@@ -1,5 +1,6 @@
 /* The batch of an update: without batch norm, gradients accumulated over several batches equal those of one large
- * batch. Also the largest batch that fits into memory, computed by hand. */
+ * batch; resuming, processes and phases with accumulation. Also the largest batch that fits into memory, counted by
+ * hand, and the batch of a language model. */
 #include "train/fit.h"
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
@@ -19,8 +20,8 @@ static d9_config *configure(const char *backend, const char *precision, const ch
                         backend, precision, model, settings, tricks);
 }
 
-/* Trains a run that must have `steps` batches; returns the final state followed by the weights that are evaluated,
- * `count` numbers. `poisoned`: NaN overwrites the mean of the gradients before the first batch of each update. */
+/* Trains a run that must have `steps` batches; returns the final state followed by the state that is evaluated, `count`
+ * numbers. `poisoned`: NaN overwrites the mean of the gradients before the first batch of each update. */
 static double *train(const d9_config *config, int64_t steps, bool poisoned, int64_t *count) {
     d9_session *session = run_session(config, 3);
     const d9_program *program = &session->program;
@@ -234,7 +235,7 @@ TEST(the_largest_batch_is_as_counted_by_hand) {
                 needed_bytes(1));
 }
 
-/* More training images than the maximum of train.batch_size. */
+/* The training set has more images than the maximum of train.batch_size. */
 TEST(the_largest_batch_is_a_legal_batch_size) {
     d9_config *config = program_yaml("data: {dataset: synthetic, image_size: 8, synthetic_train: 10000000}\n"
                                      "train: {epochs: 1, batch_size: 32}\n");

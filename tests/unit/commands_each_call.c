@@ -99,14 +99,14 @@ static int is_partial(const char *path, __attribute__((unused)) const struct sta
     return length > 8 && strcmp(path + length - 8, ".partial") == 0;
 }
 
-/* Runs the command with a failing call: the k-th of the kind. The file `whole` has its output without a failure. */
+/* Checks the command's status and output if call k of the kind fails. The file `whole` has its normal output. */
 static void check(const command *c, each_call kind, int64_t k) {
     char what[128], line[1024] = "";
     snprintf(what, sizeof what, "dawn9 %s %s, %s %lld", c->words[0], c->words[1] ? c->words[1] : "",
              each_call_names[kind], (long long)k);
     remove_made_folder(c);
     const int status = run(c, kind, k), lines = count_lines("err", line);
-    if (!shared->met) fail_msg("%s: not met", what);
+    if (!shared->reached) fail_msg("%s: not reached", what);
     if (status > D9_OUTPUT) fail_msg("%s: status %d: %s", what, status, line);
     if ((status == 0) != (lines == 0) || lines > 1) fail_msg("%s: status %d, %d lines: %s", what, status, lines, line);
     if (status && strncmp(line, "dawn9: ", 7) != 0) fail_msg("%s: says %s", what, line);

@@ -1,4 +1,4 @@
-/* Configurations: errors, defaults, schedules; edits, inheritance, lack of memory; printing and hashes. */
+/* Configurations: errors, defaults, schedules, help texts; edits, inheritance, lack of memory; printing and hashes. */
 #include "backends/backend.h"
 #include "config/config.h"
 #include "config/reference.h"
@@ -229,8 +229,8 @@ TEST(a_schedule_has_any_number_of_knots, enter_source_folder) {
     assert_true(d9_schedule_at(lr, 2 * 4321 - 1, 2, count) == 4321 % 7);
 }
 
-/* Another shape keeps only peak and `at` of the inherited schedule, new values only the knots and `at`. Setting peak,
- * warmup, start or end changes an inherited cosine. */
+/* Another shape keeps only peak and `at` of the inherited schedule; a list of knots and values replaces a cosine.
+ * Setting peak, warmup or end changes an inherited cosine. */
 TEST(another_shape_replaces_the_schedule, enter_source_folder) {
     static const char listed[] = "train: {lr: {knots: [0, 1, end], values: [0, 0.1, 0.04], peak: 5, at: start}}",
                       cosine[] = "train: {lr: {shape: cosine, peak: 0.4, warmup: 10%, start: 0.1, end: 0.01}}";
@@ -454,10 +454,7 @@ static void assert_round_trip(const d9_config *config) {
 }
 
 TEST(printed_configurations_are_read_back, enter_source_folder) {
-    for (int i = 0; i < COUNT(config_files); i++) {
-        d9_config *config = program_load(config_files[i], NULL);
-        assert_round_trip(config);
-    }
+    for (int i = 0; i < COUNT(config_files); i++) assert_round_trip(program_load(config_files[i], NULL));
     d9_config *config =
         parse("title: 'a \"q\" \\ # : é'\ntarget: 0.1\ndata: {path: \"a\\tb c\"}\nkeep: all\n"
               "backend_options: {fuse: no, tune: on}\ntricks: {flip: {rule: alternating}}\n"
@@ -542,9 +539,10 @@ TEST(origins_of_values_are_printed, enter_source_folder) {
         if (!strstr(d9_text_get(text), lines[i])) fail_msg("no line %s in\n%s", lines[i], d9_text_get(text));
 }
 
-/* An edit may contain a newline; the printout must still be YAML of the same configuration. */
+/* An edit may contain a line break, U+2028 too; the printout must still be YAML of the same configuration. */
 TEST(origins_with_newlines_stay_yaml, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
+                                     {.kind = D9_EDIT_SET, .text = "title=\"a\xe2\x80\xa8 b\""},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
     const d9_config *config = program_load("configs/dawn94.yaml", &edits);

@@ -1,4 +1,4 @@
-/* engine/core: context, memory, texts, hashes, launchers, and files, locks and folders with injected failures. */
+/* Parts of engine/core: context, memory, texts, hashes, launchers; files, locks and folders with injected failures. */
 #include "core/arena.h"
 #include "core/hash.h"
 #include "core/process.h"
@@ -70,42 +70,42 @@ static int faulty_truncate(void *user, int file, int64_t size) {
     return ((faults *)user)->truncate ? (errno = EIO, -1) : ftruncate(file, size);
 }
 
-typedef struct bench { /* a system with faults, and a temporary folder */
+typedef struct fixture { /* a system with faults, and a temporary folder */
     d9_system system;
     faults faults;
     char folder[RUN_PATH_BYTES];
-} bench;
+} fixture;
 
-static int open_bench(void **state) {
-    bench *bench = calloc(1, sizeof *bench);
-    bench->faults = (faults){.allocations_left = -1, .disk_bytes_left = -1};
-    bench->system = *d9_system_default();
-    bench->system.user = &bench->faults;
-    bench->system.allocate = faulty_allocate;
-    bench->system.release = faulty_release;
-    bench->system.open = faulty_open;
-    bench->system.read = faulty_read;
-    bench->system.write = faulty_write;
-    bench->system.truncate = faulty_truncate;
-    bench->system.sync = faulty_sync;
-    bench->system.close = faulty_close;
-    bench->system.rename = faulty_rename;
-    context.system = &bench->system;
-    run_folder_make(bench->folder);
-    *state = bench;
+static int open_fixture(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    f->faults = (faults){.allocations_left = -1, .disk_bytes_left = -1};
+    f->system = *d9_system_default();
+    f->system.user = &f->faults;
+    f->system.allocate = faulty_allocate;
+    f->system.release = faulty_release;
+    f->system.open = faulty_open;
+    f->system.read = faulty_read;
+    f->system.write = faulty_write;
+    f->system.truncate = faulty_truncate;
+    f->system.sync = faulty_sync;
+    f->system.close = faulty_close;
+    f->system.rename = faulty_rename;
+    context.system = &f->system;
+    run_folder_make(f->folder);
+    *state = f;
     return 0;
 }
 
-static int close_bench(void **state) {
-    bench *bench = *state;
-    int64_t live = bench->faults.live;
-    run_folder_remove(bench->folder);
-    free(bench);
+static int close_fixture(void **state) {
+    fixture *f = *state;
+    int64_t live = f->faults.live;
+    run_folder_remove(f->folder);
+    free(f);
     return live == 0 ? 0 : -1; /* a leak fails the test */
 }
 
-/* Path of a file in the bench's folder. */
-static const char *in(const bench *bench, const char *name) { return run_path(bench->folder, name); }
+/* Path of a file in the fixture's folder. */
+static const char *in(const fixture *f, const char *name) { return run_path(f->folder, name); }
 
 static void assert_file(const char *path, const char *expected) {
     uint8_t *bytes;
@@ -134,18 +134,18 @@ TEST(context_keeps_the_first_message) {
     assert_string_equal(line, "1 epoch 3");
 }
 
-TEST_WITH(bench *bench, memory_is_aligned_and_zero, open_bench, close_bench) {
+TEST_WITH(fixture *f, memory_is_aligned_and_zero, open_fixture, close_fixture) {
     void *pointer;
     assert_ints(d9_allocate(&context, 1000, "a test", &pointer), D9_OK, (uintptr_t)pointer % 64, 0);
     for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
     d9_release(&context, pointer), d9_release(&context, NULL);
-    bench->faults.allocations_left = 0;
+    f->faults.allocations_left = 0;
     assert_int_equal(d9_allocate(&context, 1000, "the weights", &pointer), D9_DEVICE);
     assert_null(pointer);
     assert_words(context.message, "1000");
 }
 
-TEST(typed_memory_checks_its_size, open_bench, close_bench) {
+TEST(typed_memory_checks_its_size, open_fixture, close_fixture) {
     d9_arena arena = {0};
     double *numbers = NULL, *more = NULL;
     const double **table = NULL;
@@ -163,7 +163,7 @@ TEST(typed_memory_checks_its_size, open_bench, close_bench) {
     d9_release(&context, numbers), d9_arena_free(&context, &arena);
 }
 
-TEST_WITH(bench *bench, arena_memory_is_aligned_and_zero, open_bench, close_bench) {
+TEST_WITH(fixture *f, arena_memory_is_aligned_and_zero, open_fixture, close_fixture) {
     d9_arena arena = {0};
     unsigned char *pieces[200];
     for (int i = 0; i < 200; i++) {
@@ -180,28 +180,28 @@ TEST_WITH(bench *bench, arena_memory_is_aligned_and_zero, open_bench, close_benc
     assert_string_equal(text, "row-007");
     OK(d9_arena_copy(&context, &arena, "", &text));
     assert_string_equal(text, "");
-    bench->faults.allocations_left = 0;
+    f->faults.allocations_left = 0;
     void *pointer;
     assert_int_equal(d9_arena_allocate(&context, &arena, 100000, &pointer), D9_DEVICE);
     assert_int_equal(d9_arena_allocate(&context, &arena, SIZE_MAX - 3, &pointer), D9_DEVICE);
     d9_arena_free(&context, &arena), d9_arena_free(&context, &arena);
 }
 
-TEST_WITH(bench *bench, text_grows, open_bench, close_bench) {
+TEST_WITH(fixture *f, text_grows, open_fixture, close_fixture) {
     d9_text text;
     d9_text_init(&context, &text);
     assert_string_equal(d9_text_get(&text), "");
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "%d,", i % 10);
     assert_ints(d9_text_status(&text), D9_OK, text.size, 2000, strlen(d9_text_get(&text)), 2000);
     assert_memory_equal(d9_text_get(&text) + 1990, "5,6,7,8,9,", 10);
-    bench->faults.allocations_left = 0;
+    f->faults.allocations_left = 0;
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "more");
     assert_int_equal(d9_text_status(&text), D9_DEVICE);
     d9_text_free(&text);
     assert_string_equal(d9_text_get(&text), "");
 }
 
-TEST(control_characters_are_escaped, open_bench, close_bench) {
+TEST(control_characters_are_escaped, open_fixture, close_fixture) {
     d9_text text;
     d9_text_init(&context, &text);
     d9_text_add_escaped(&text, "");
@@ -220,7 +220,7 @@ TEST(control_characters_are_escaped, open_bench, close_bench) {
     assert_string_equal(context.message, "a   z");
 }
 
-TEST(shell_words_are_quoted, open_bench, close_bench) {
+TEST(shell_words_are_quoted, open_fixture, close_fixture) {
     static const char *const words[] = {"train", "a b", "", "it's", "--set", "x=$HOME"};
     d9_text text;
     d9_text_init(&context, &text);
@@ -296,39 +296,39 @@ TEST(hashes_equal_published_ones) {
 
 /* ---- files, locks, folders ---- */
 
-TEST_WITH(bench *bench, files_are_read_as_written, open_bench, close_bench) {
-    const char *path = in(bench, "a.txt");
+TEST_WITH(fixture *f, files_are_read_as_written, open_fixture, close_fixture) {
+    const char *path = in(f, "a.txt");
     assert_false(d9_file_exists(&context, path));
     OK(d9_file_write(&context, path, "old", 3));
     OK(d9_file_write(&context, path, "", 0));
     assert_file(path, "");
-    bench->faults.most_at_once = 2; /* short and interrupted reads and writes */
-    for (int kind = 0; kind < KINDS; kind++) bench->faults.interruptions[kind] = 3;
+    f->faults.most_at_once = 2; /* short and interrupted reads and writes */
+    for (int kind = 0; kind < KINDS; kind++) f->faults.interruptions[kind] = 3;
     OK(d9_file_write(&context, path, "hello world", 11));
-    bench->faults.interruptions[OPENING] = 3;
+    f->faults.interruptions[OPENING] = 3;
     assert_file(path, "hello world");
-    for (int kind = 0; kind < KINDS; kind++) assert_int_equal(bench->faults.interruptions[kind], 0);
+    for (int kind = 0; kind < KINDS; kind++) assert_int_equal(f->faults.interruptions[kind], 0);
     assert_true(d9_file_exists(&context, path));
     OK(d9_file_check_writable(&context, path)); /* an existing file is kept */
     OK(d9_file_check_writable(&context, NULL));
     assert_file(path, "hello world");
-    assert_ints(d9_file_check_writable(&context, in(bench, "b.txt")), D9_OK, run_folder_count(bench->folder, ""), 1);
-    assert_int_equal(d9_file_check_writable(&context, in(bench, "none/b.txt")), D9_OUTPUT);
+    assert_ints(d9_file_check_writable(&context, in(f, "b.txt")), D9_OK, run_folder_count(f->folder, ""), 1);
+    assert_int_equal(d9_file_check_writable(&context, in(f, "none/b.txt")), D9_OUTPUT);
 }
 
-TEST(a_file_that_reports_no_size_is_read, open_bench, close_bench) {
-    uint8_t *bytes; /* stat reports size 0 for /proc files */
+TEST(a_file_that_reports_no_size_is_read, open_fixture, close_fixture) {
+    uint8_t *bytes;
     size_t size;
-    OK(d9_file_read(&context, "/proc/self/status", &bytes, &size));
+    OK(d9_file_read(&context, "/proc/self/status", &bytes, &size)); /* stat reports size 0 for it */
     assert_true(size > 100 && strncmp((char *)bytes, "Name:", 5) == 0 && bytes[size] == 0);
     d9_release(&context, bytes);
 }
 
 /* Special files (opening a FIFO would block, /dev/zero has no end) and files above a limit are rejected. */
-TEST_WITH(bench *bench, special_and_large_files_are_rejected, open_bench, close_bench) {
+TEST_WITH(fixture *f, special_and_large_files_are_rejected, open_fixture, close_fixture) {
     uint8_t *bytes;
     size_t size;
-    const char *path = in(bench, "pipe"), *const special[] = {path, "/dev/zero", "/dev/null"};
+    const char *path = in(f, "pipe"), *const special[] = {path, "/dev/zero", "/dev/null"};
     assert_int_equal(mkfifo(path, 0600), 0);
     for (int i = 0; i < 3; i++) {
         d9_context_clear(&context);
@@ -336,7 +336,7 @@ TEST_WITH(bench *bench, special_and_large_files_are_rejected, open_bench, close_
         assert_null(bytes);
     }
     d9_context_clear(&context);
-    path = in(bench, "large");
+    path = in(f, "large");
     OK(d9_file_write(&context, path, "123", 3));
     OK(d9_file_read_limited(&context, path, 3, &bytes, &size));
     d9_release(&context, bytes);
@@ -349,26 +349,26 @@ TEST_WITH(bench *bench, special_and_large_files_are_rejected, open_bench, close_
     assert_null(bytes);
 }
 
-TEST_WITH(bench *bench, file_write_leaves_nothing_behind, open_bench, close_bench) {
-    const char *path = in(bench, "a.txt");
+TEST_WITH(fixture *f, file_write_leaves_nothing_behind, open_fixture, close_fixture) {
+    const char *path = in(f, "a.txt");
     OK(d9_file_write(&context, path, "old", 3));
     for (int fault = 0; fault < 6; fault++) {
         d9_context_clear(&context);
-        bench->faults = (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
-        bench->faults.sync = fault == 2, bench->faults.close = fault == 3, bench->faults.rename = fault == 4;
+        f->faults = (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
+        f->faults.sync = fault == 2, f->faults.close = fault == 3, f->faults.rename = fault == 4;
         bool fails = fault < 5;
         assert_int_equal(d9_file_write(&context, path, "the new one", 11), fault == 0 ? D9_DEVICE
                                                                            : fails    ? D9_OUTPUT
                                                                                       : D9_OK);
         if (fails && fault > 0) assert_words(context.message, path);
-        bench->faults.allocations_left = -1;
+        f->faults.allocations_left = -1;
         assert_file(path, fails ? "old" : "the new one");
-        assert_int_equal(run_folder_count(bench->folder, ""), 1);
+        assert_int_equal(run_folder_count(f->folder, ""), 1);
     }
 }
 
-TEST_WITH(bench *bench, a_write_keeps_links_and_permissions, open_bench, close_bench) {
-    const char *path = in(bench, "a.txt"), *shortcut = in(bench, "shortcut"), *dangling = in(bench, "dangling");
+TEST_WITH(fixture *f, a_write_keeps_links_and_permissions, open_fixture, close_fixture) {
+    const char *path = in(f, "a.txt"), *shortcut = in(f, "shortcut"), *dangling = in(f, "dangling");
     struct stat state;
     OK(d9_file_write(&context, path, "old", 3));
     assert_int_equal(chmod(path, 0640), 0);
@@ -378,61 +378,61 @@ TEST_WITH(bench *bench, a_write_keeps_links_and_permissions, open_bench, close_b
     assert_file(path, "new");
     assert_true(lstat(shortcut, &state) == 0 && S_ISLNK(state.st_mode));
     assert_true(stat(path, &state) == 0 && (state.st_mode & 0777) == 0640);
-    bench->faults.rename = true;
+    f->faults.rename = true;
     assert_rejection(d9_file_write(&context, shortcut, "newer", 5), D9_OUTPUT, shortcut);
-    bench->faults.rename = false;
+    f->faults.rename = false;
     assert_file(path, "new");
     assert_int_equal(symlink("none", dangling), 0); /* a link to nothing is replaced */
     OK(d9_file_write(&context, dangling, "x", 1));
     assert_true(lstat(dangling, &state) == 0 && S_ISREG(state.st_mode));
-    assert_int_equal(run_folder_count(bench->folder, ""), 3);
+    assert_int_equal(run_folder_count(f->folder, ""), 3);
 }
 
 /* If a name is nearly as long as permitted, its temporary file has a shorter name. */
-TEST_WITH(bench *bench, files_have_names_of_any_legal_length, open_bench, close_bench) {
+TEST_WITH(fixture *f, files_have_names_of_any_legal_length, open_fixture, close_fixture) {
     char path[RUN_PATH_BYTES + NAME_MAX + 2]; /* run_path would cut off such long names */
-    const int folder = snprintf(path, sizeof path, "%s/", bench->folder);
+    const int folder = snprintf(path, sizeof path, "%s/", f->folder);
     for (int length = NAME_MAX - 24; length <= NAME_MAX + 1; length++) {
         memset(path + folder, 'n', (size_t)length);
         path[folder + length] = 0;
         d9_context_clear(&context);
         assert_int_equal(d9_file_write(&context, path, "x", 1), length <= NAME_MAX ? D9_OK : D9_OUTPUT);
     }
-    assert_int_equal(run_folder_count(bench->folder, ""), 25);
+    assert_int_equal(run_folder_count(f->folder, ""), 25);
     d9_context_clear(&context);
 }
 
-TEST_WITH(bench *bench, a_failed_append_is_undone, open_bench, close_bench) {
-    const char *path = in(bench, "events");
-    bench->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
-    assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(bench->folder, ""), 0);
-    bench->faults.disk_bytes_left = -1;
+TEST_WITH(fixture *f, a_failed_append_is_undone, open_fixture, close_fixture) {
+    const char *path = in(f, "events");
+    f->faults.disk_bytes_left = 2; /* the first record does not fit: no file */
+    assert_ints(d9_file_append(&context, path, "one\n", 4), D9_OUTPUT, run_folder_count(f->folder, ""), 0);
+    f->faults.disk_bytes_left = -1;
     OK(d9_file_append(&context, path, "one\n", 4));
     OK(d9_file_append(&context, path, "two\n", 4));
-    bench->faults.disk_bytes_left = 2;
+    f->faults.disk_bytes_left = 2;
     assert_int_equal(d9_file_append(&context, path, "three\n", 6), D9_OUTPUT);
     assert_file(path, "one\ntwo\n");
-    bench->faults.disk_bytes_left = -1;
-    bench->faults.close = true;
+    f->faults.disk_bytes_left = -1;
+    f->faults.close = true;
     assert_int_equal(d9_file_append(&context, path, "four\n", 5), D9_OUTPUT);
     assert_file(path, "one\ntwo\n");
     char line[64] = "";
-    bench->faults.truncate = true;
+    f->faults.truncate = true;
     context.log = log_to, context.log_user = line;
     assert_int_equal(d9_file_append(&context, path, "five\n", 5), D9_OUTPUT);
     assert_memory_equal(line, "0 ", 2); /* a warning: the record cannot be removed */
 }
 
-TEST_WITH(bench *bench, unreadable_and_unwritable_files_are_errors, open_bench, close_bench) {
+TEST_WITH(fixture *f, unreadable_and_unwritable_files_are_errors, open_fixture, close_fixture) {
     uint8_t *bytes;
     size_t size;
-    assert_rejection(d9_file_read(&context, in(bench, "none"), &bytes, &size), D9_DATA, in(bench, "none"));
+    assert_rejection(d9_file_read(&context, in(f, "none"), &bytes, &size), D9_DATA, in(f, "none"));
     assert_null(bytes), d9_context_clear(&context);
-    assert_rejection(d9_file_read(&context, bench->folder, &bytes, &size), D9_DATA, bench->folder);
-    assert_rejection(d9_file_write(&context, bench->folder, "x", 1), D9_OUTPUT, bench->folder);
+    assert_rejection(d9_file_read(&context, f->folder, &bytes, &size), D9_DATA, f->folder);
+    assert_rejection(d9_file_write(&context, f->folder, "x", 1), D9_OUTPUT, f->folder);
     assert_rejection(d9_file_write(&context, "/dev/null", "x", 1), D9_OUTPUT, "/dev/null");
-    assert_int_equal(d9_file_write(&context, in(bench, "no/such/folder"), "x", 1), D9_OUTPUT);
-    assert_int_equal(run_folder_count(bench->folder, ""), 0);
+    assert_int_equal(d9_file_write(&context, in(f, "no/such/folder"), "x", 1), D9_OUTPUT);
+    assert_int_equal(run_folder_count(f->folder, ""), 0);
 }
 
 static int forbidden(void *user, const char *path, struct stat *state) {
@@ -441,13 +441,13 @@ static int forbidden(void *user, const char *path, struct stat *state) {
     return -1;
 }
 
-TEST_WITH(bench *bench, a_file_without_permission_is_not_called_missing, open_bench, close_bench) {
+TEST_WITH(fixture *f, a_file_without_permission_is_not_called_missing, open_fixture, close_fixture) {
     bool found = true;
-    OK(d9_file_find(&context, D9_DATA, in(bench, "none"), &found));
+    OK(d9_file_find(&context, D9_DATA, in(f, "none"), &found));
     assert_false(found);
-    OK(d9_file_find(&context, D9_DATA, bench->folder, &found));
+    OK(d9_file_find(&context, D9_DATA, f->folder, &found));
     assert_true(found);
-    bench->system.stat = forbidden;
+    f->system.stat = forbidden;
     assert_rejection(d9_file_find(&context, D9_DATA, "closed/x", &found), D9_DATA, "closed/x Permission");
     assert_rejection(d9_directory_make(&context, "closed"), D9_OUTPUT, "closed Permission");
 }
@@ -458,20 +458,20 @@ static int open_to_read(void *user, const char *path, int flags, int mode) {
     return (flags & O_ACCMODE) == O_RDONLY ? open(path, flags, mode) : -1;
 }
 
-/* Another user, who may only read the folder, sees that a run goes on. */
-TEST_WITH(bench *bench, a_lock_is_seen_without_the_permission_to_write, open_bench, close_bench) {
-    const char *path = in(bench, "lock");
+/* A user who may only read the folder of a run sees that its lock is held. */
+TEST_WITH(fixture *f, a_lock_is_seen_without_the_permission_to_write, open_fixture, close_fixture) {
+    const char *path = in(f, "lock");
     int lock;
     OK(d9_lock_take(&context, path, &lock));
-    int (*const usual)(void *, const char *, int, int) = bench->system.open;
-    bench->system.open = open_to_read;
+    int (*const usual)(void *, const char *, int, int) = f->system.open;
+    f->system.open = open_to_read;
     assert_true(d9_lock_is_held(&context, path));
-    bench->system.open = usual;
+    f->system.open = usual;
     d9_lock_free(&context, path, lock);
 }
 
-TEST_WITH(bench *bench, a_lock_has_one_holder, open_bench, close_bench) {
-    const char *path = in(bench, "lock");
+TEST_WITH(fixture *f, a_lock_has_one_holder, open_fixture, close_fixture) {
+    const char *path = in(f, "lock");
     int lock, second;
     const int stale = open(path, O_RDWR | O_CREAT, 0600);
     assert_false(d9_lock_is_held(&context, path));
@@ -485,13 +485,13 @@ TEST_WITH(bench *bench, a_lock_has_one_holder, open_bench, close_bench) {
     /* a lock file that was opened before its removal cannot be locked: ESTALE */
     OK(d9_lock_take(&context, path, &lock));
     assert_true(lock >= 0);
-    assert_ints(bench->system.lock(bench->system.user, stale, path), -1, errno, ESTALE);
+    assert_ints(f->system.lock(f->system.user, stale, path), -1, errno, ESTALE);
     d9_lock_free(&context, path, lock), close(stale);
 }
 
 /* If a launcher fails before a process of the run begins, only its log has the reason. */
-TEST_WITH(bench *bench, the_message_of_a_failed_launcher_is_shown, open_bench, close_bench) {
-    const char *log = in(bench, "ranks.log");
+TEST_WITH(fixture *f, the_message_of_a_failed_launcher_is_shown, open_fixture, close_fixture) {
+    const char *log = in(f, "ranks.log");
     const char *const argv[] = {"sh", "-c", "echo; echo -----; echo '  no slots left'; echo more; exit 1", NULL},
                       *const silent[] = {"false", NULL}, *const absent[] = {"no-such-launcher", NULL},
                       *const killed[] = {"sh", "-c", "kill -9 $$", NULL};
@@ -504,13 +504,13 @@ TEST_WITH(bench *bench, the_message_of_a_failed_launcher_is_shown, open_bench, c
     assert_rejection(d9_process_launch(&context, killed, log), D9_DEVICE, "signal 9:");
 }
 
-TEST_WITH(bench *bench, directories_are_made_with_their_parents, open_bench, close_bench) {
-    OK(d9_directory_make(&context, in(bench, "a//b/c/")));
-    OK(d9_directory_make(&context, in(bench, "a/b/c")));
+TEST_WITH(fixture *f, directories_are_made_with_their_parents, open_fixture, close_fixture) {
+    OK(d9_directory_make(&context, in(f, "a//b/c/")));
+    OK(d9_directory_make(&context, in(f, "a/b/c")));
     struct stat made;
-    assert_true(stat(in(bench, "a/b/c"), &made) == 0 && S_ISDIR(made.st_mode));
-    OK(d9_file_write(&context, in(bench, "a/file"), "x", 1));
-    assert_rejection(d9_directory_make(&context, in(bench, "a/file/d")), D9_OUTPUT, "a/file");
+    assert_true(stat(in(f, "a/b/c"), &made) == 0 && S_ISDIR(made.st_mode));
+    OK(d9_file_write(&context, in(f, "a/file"), "x", 1));
+    assert_rejection(d9_directory_make(&context, in(f, "a/file/d")), D9_OUTPUT, "a/file");
     assert_int_equal(d9_directory_make(&context, "/proc/none/x"), D9_OUTPUT), d9_context_clear(&context);
     assert_int_equal(d9_directory_make(&context, ""), D9_OUTPUT);
 }

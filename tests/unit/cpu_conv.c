@@ -77,10 +77,10 @@ static void free_guarded(guarded *g) {
 
 /* Scratch in memory that all runs share, because new pages for each would take longer than many kernels. */
 static guarded scratch_of(int64_t bytes) {
-    static guarded room;
-    if (bytes > room.payload || !room.all) free(room.all), room = between_guards(bytes, 0);
-    memset(room.all, 0xff, (size_t)(bytes + 2 * GUARD));
-    return (guarded){.all = room.all, .bytes = bytes, .payload = bytes, .data = room.data};
+    static guarded kept;
+    if (bytes > kept.payload || !kept.all) free(kept.all), kept = between_guards(bytes, 0);
+    memset(kept.all, 0xff, (size_t)(bytes + 2 * GUARD));
+    return (guarded){.all = kept.all, .bytes = bytes, .payload = bytes, .data = kept.data};
 }
 
 static void check_guards(const guarded *g) {
@@ -287,7 +287,8 @@ static int64_t pixel_of(const d9_cpu_conv_shape *s, const pooled *p, int64_t win
     return ((image * s->out_height + row) * s->out_width + column) * s->outputs + channel;
 }
 
-/* Runs a pass with the pool, or without (`p` NULL). y: the output's gradient; to: the result, NULL: only maxima. */
+/* Runs a pass with the pool, or without (`p` NULL). y: the output's gradient, only for backward passes without the
+ * pool; to: the result, NULL: only the maxima are stored. */
 static void run_pooled(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu, const pooled *p,
                        float *y, float *to) {
     guarded scratch = scratch_of(kernel->scratch_bytes(cpu, &c->shape));
@@ -490,7 +491,7 @@ static void put_special_values(conv_case *c) {
             store_element(c->inputs[0].data, s->store, pixel * s->inputs + i, (double)odd[pixel / 7 % 5]);
 }
 
-/* Compares the fused pool's result `p` with that of the separate kernels. y: the output that is not pooled. */
+/* Compares the fused pool's result `p` with that of the separate kernels. y: the unpooled output. */
 static void check_places(const conv_case *c, const d9_cpu *cpu, const pooled *p, const guarded *y) {
     const d9_cpu_conv_shape *s = &c->shape;
     const d9_kernel_window window = {.images = s->images,

@@ -27,7 +27,8 @@ static void write_corpus(const char *folder) {
     for (int p = 0; p < 3; p++) run_write(folder, parts[p], text, WORDS * EACH);
 }
 
-/* Checks a language model. Clipping must change the gradients: errors after it are relative to this change. */
+/* Checks a language model. Gradients are clipped to so small a norm that clipping changes them: errors of clipped
+ * gradients are relative to this change. */
 static void check_language(const char *precision, bool poisoned) {
     const char *missing = run_missing(&context, "cpu", precision, NULL);
     if (missing) skip_for(missing, context.message);

@@ -1,5 +1,6 @@
-/* The CPU kernels except convolutions, compared with plain loops in double, at every level (instruction set) that runs
- * here, in f32 and bf16, for odd sizes, with one and several threads. */
+/* CPU kernels of elementwise operations, norms, pools, biases, dropout, linear layers, augmentation and strips,
+ * compared with plain loops in double (fused and divided norms: with plain ones), at every level (instruction set) that
+ * runs here, in f32 and bf16, for odd sizes, with one and several threads. */
 #include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
 #include "kernels/formulas/activation.h"
@@ -152,11 +153,11 @@ static void check_activations(fixture *f, const setting *s) {
         }
 }
 
-/* Each update rule, with none, one and both of the state arrays, and lerp. formulas.c tests the formulas. */
+/* Each update rule, with none, one and both of the state arrays, and lerp. reference.c tests the formulas. */
 static void check_updates(fixture *f, const setting *s) {
     if (s->store != D9_KERNEL_F32) return; /* weights and states are f32 */
-    for (int way = 0; way < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; way++) {
-        const int kept = way % (1 + D9_UPDATE_STATES), row = way / (1 + D9_UPDATE_STATES);
+    for (int row_and_states = 0; row_and_states < (1 + D9_UPDATE_STATES) * D9_UPDATE_COUNT; row_and_states++) {
+        const int kept = row_and_states % (1 + D9_UPDATE_STATES), row = row_and_states / (1 + D9_UPDATE_STATES);
         const int64_t n = 40007;
         const d9_cpu_update rule = {row, 0.125f, 0.25f, 0.5f, {0.875f, 0.75f}, {0.5f, 0.75f, 0.25f}};
         const d9_update_terms_double terms = {0.125, 0.25, 0.5, {0.875, 0.75}, {0.5, 0.75, 0.25}};
@@ -360,7 +361,7 @@ static void check_dropouts(fixture *f, const setting *s) {
         const int64_t count = sizes[i / 3 % 3];
         d9_dropout dropout = d9_dropout_of(0x123456789abcdef, 4000000000 + i, 77, shares[i % 3]);
         dropout.unit = units[i / 9];
-        while (d9_dropout_words(&dropout, 0).v[0] < dropout.least) dropout.step++; /* not everything is dropped */
+        while (d9_dropout_words(&dropout, 0).v[0] < dropout.least_kept_word) dropout.step++; /* something is kept */
         array *x = fill_random(f, 0, count, s->store, s->integers), *y = fill_nan(f, 2, count, s->store);
         d9_cpu_dropout(&s->cpu, in(x), &dropout, count, out(y));
         for (int64_t e = 0; e < count; e++) {
@@ -574,7 +575,7 @@ static void fusion_of(fixture *f, const setting *s, d9_kernel_act act) {
     assert_memory_equal(a.dscale, c.dscale, (size_t)(2 * n.channels) * sizeof(float));
     if (act.activation != D9_ACT_RELU) return;
     const d9_cpu_prologue recomputed = {.act = act, .bias = state.bias};
-    for (int tiny = 0; tiny < 2; tiny++) { /* then with norms around the smallest numbers that bf16 can store */
+    for (int tiny = 0; tiny < 2; tiny++) { /* then with outputs near the smallest numbers of bf16 */
         for (int64_t i = 0; tiny && i < gc; i++) v[i] *= 0x1p-128f, v[gc + i] = 0;
         const d9_kernel_epilogue relu = {.act = act};
         d9_cpu_norm_forward(&other, &n, in(x), &state, &relu, f->scratch, out(y));

@@ -48,8 +48,8 @@ static float random_number(int64_t i) {
     return (float)(2 * d9_philox_unit(d9_philox4x32_10(5, (uint32_t)i, 0, 0, 0).v[0]) - 1);
 }
 
-/* Rows have logits within +-8, +-2 and +-80 in turn; row 3 has no label. In row 1 the logit of the label is the first
- * of the two largest, in row 2 the second. With several labels per sample, labels are sets of bits. */
+/* Rows have logits within +-8, +-2 and +-80 in turn; row 3 has no label. Rows 1 and 2 have two largest logits of 100,
+ * with the label at the first and at the second. With several labels per sample, labels are sets of bits. */
 static void make_logits_and_labels(fixture *f, const d9_kernel_loss *s) {
     static const float sizes[] = {8, 2, 80};
     const int64_t count = s->classes;
@@ -96,7 +96,7 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
     }
 }
 
-/* Fails unless both are NaN, equal, or differ by at most `limit`. */
+/* Fails unless both are NaN, `got` equals `want` rounded to f32, or they differ by at most `limit`. */
 static void compare(const char *what, const d9_cpu *cpu, const d9_kernel_loss *s, int64_t i, float got, double want,
                     double limit) {
     if (isnan(want) ? isnan(got) : got == (float)want || fabs((double)got - want) <= limit) return;
@@ -125,7 +125,7 @@ static void check(const fixture *f, const d9_cpu *cpu, const d9_kernel_loss *s, 
 
 static void fill_nan(float *x, int64_t count) { memset(x, 0xff, (size_t)(count + GUARDS) * sizeof(float)); }
 
-/* bf16 gradients must be the rounded f32 ones, except denormals, which the rounding instruction flushes to zero. */
+/* bf16 gradients must be the rounded f32 ones, but the rounding instruction flushes denormals, which do not count. */
 static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, const double *weights) {
     const int64_t count = s->samples * s->classes;
     uint16_t *const got = (uint16_t *)(void *)f->dlogits;
@@ -145,7 +145,7 @@ static void run_bf16(fixture *f, const d9_kernel_loss *s, const d9_cpu *cpu, con
     for (int i = 0; i < GUARDS; i++) assert_int_equal(got[count + i], 0xffff);
 }
 
-/* Runs the kernel on one thread out of place, and on two and three threads in place. */
+/* Runs and checks the kernel on one thread out of place, and on two and three threads in place; also in bf16. */
 static void run_threads(fixture *f, const d9_kernel_loss *s, const d9_cpu_loops *loops, const double *weights) {
     const int64_t count = s->samples * s->classes, rows = s->samples;
     int64_t expected = 0;

@@ -8,14 +8,14 @@
 
 enum { GUARD = 16 };
 
-typedef struct bench { /* inputs, results and expected results (want_) of a shape; xh: normalized values */
+typedef struct layer_case { /* inputs, results and expected results (want_) of a shape; xh: normalized values */
     d9_cpu_moments shape;
     int64_t x_count, w_count, y_count, gc; /* elements; gc: groups * channels */
     float *x, *w, *dy, *scale, *bias, *running, *statistics, *y, *conv, *dw, *dscale, *dbias;
     double *want_conv, *want_y, *xh, *want_dw, *want_dscale, *want_dbias, *want_statistics, *want_running;
     void *scratch;
     uint32_t seed;
-} bench;
+} layer_case;
 
 static void fill_nan(float *a, int64_t count) { /* marks elements that are not written yet, and the guards */
     memset(a, 0xff, (size_t)(count + GUARD) * sizeof *a);
@@ -33,16 +33,16 @@ static void assert_guarded(const float *a, int64_t count) { /* fails if anything
 
 static double *zero_doubles(int64_t count) { return test_memory((size_t)count * sizeof(double)); }
 
-static float *random_floats(bench *b, int64_t count, float low, float high) {
+static float *random_floats(layer_case *b, int64_t count, float low, float high) {
     float *made = nan_floats(count);
     for (int64_t i = 0; i < count; i++)
         made[i] = low + (high - low) * (float)d9_philox_unit(d9_philox4x32_10(11, b->seed++, 0, 0, 0).v[0]);
     return made;
 }
 
-static void make_bench(bench *b, d9_cpu_moments shape) { /* with random inputs */
+static void make_case(layer_case *b, d9_cpu_moments shape) { /* with random inputs */
     const d9_cpu_conv_shape *c = &shape.conv;
-    *b = (bench){.shape = shape};
+    *b = (layer_case){.shape = shape};
     b->x_count = c->images * c->height * c->width * c->inputs;
     b->w_count = c->outputs * c->kernel * c->kernel * c->inputs;
     b->y_count = c->images * c->out_height * c->out_width * c->outputs;
@@ -81,7 +81,7 @@ static void make_bench(bench *b, d9_cpu_moments shape) { /* with random inputs *
                  once; once = 0)
 
 /* Expected statistics, activations and gradients of output channel o in group g, from the convolution's result y. */
-static void expect_channel(bench *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
+static void expect_channel(layer_case *b, const double *y, int64_t g, int64_t o, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width, at = g * c->outputs + o;
     const double n = (double)(c->images / b->shape.groups * pixels);
@@ -116,7 +116,7 @@ static void expect_channel(bench *b, const double *y, int64_t g, int64_t o, d9_k
         }
 }
 
-static void expect_all(bench *b, d9_kernel_act act) {
+static void expect_all(layer_case *b, d9_kernel_act act) {
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const int64_t pixels = c->out_height * c->out_width;
     double *y = b->want_conv;
@@ -139,7 +139,7 @@ static void assert_close(const float *got, const double *want, int64_t count, do
         fail_msg("%s at level %s: error %.3g, limit %.3g", what, level, sqrt(error / norm), limit);
 }
 
-static void check(bench *b, const d9_cpu *cpu, const float *running) { /* both passes with one instruction set */
+static void check(layer_case *b, const d9_cpu *cpu, const float *running) { /* both passes with one instruction set */
     const d9_cpu_conv_shape *c = &b->shape.conv;
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
     const char *level = cpu->loops->level;
@@ -193,8 +193,8 @@ static d9_cpu_moments shape_at(int row) {
 TEST(moments_equal_three_operations) {
     int levels = 0;
     for (int i = 0; i < SHAPES; i++) {
-        bench b;
-        make_bench(&b, shape_at(i));
+        layer_case b;
+        make_case(&b, shape_at(i));
         assert_true(d9_cpu_moments_fits(&b.shape));
         expect_all(&b, (d9_kernel_act){D9_ACT_CELU, 0.3f});
         float *running = nan_floats(2 * b.gc);
@@ -206,8 +206,8 @@ TEST(moments_equal_three_operations) {
 
 /* Evaluation uses the running statistics averaged over the groups. */
 TEST(evaluation_averages_the_statistics_of_groups) {
-    bench b;
-    make_bench(&b, shape_at(0));
+    layer_case b;
+    make_case(&b, shape_at(0));
     const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = 2};
     const d9_kernel_act act = {D9_ACT_RELU, 0};
     const d9_kernel_norm_state norm = {
@@ -230,9 +230,9 @@ TEST(evaluation_averages_the_statistics_of_groups) {
 
 TEST(threads_change_no_bit) {
     const d9_kernel_act act = {D9_ACT_CELU, 0.3f};
-    bench one = {0}, b;
+    layer_case one = {0}, b;
     for (int threads = 1; threads <= 3; threads++) {
-        make_bench(&b, shape_at(1));
+        make_case(&b, shape_at(1));
         if (threads == 1) one = b;
         const d9_cpu cpu = {.loops = d9_cpu_loops_find(NULL), .threads = threads};
         const d9_kernel_norm_state state = {

@@ -229,7 +229,7 @@ static void check_cell(fixture *f, int cell) {
                    .time = size[2],
                    .has_state = i & 1,
                    .store = i & 2 ? D9_KERNEL_BF16 : D9_KERNEL_F32,
-                   .size = d9_cell_size_of(cell)};
+                   .size = d9_cell_counts_of(cell)};
         check_case(f, &l);
     }
 }
@@ -245,8 +245,8 @@ static void check_embedding(fixture *f, const d9_cpu *cpu, d9_kernel_store store
                             int64_t channels) {
     static int32_t tokens[512];
     array *table = &f->a[GX], *y = &f->a[Y], *dy = &f->a[DY], *dtable = &f->a[DU];
-    for (int64_t i = 0; i < count;
-         i++) /* token 0 is the most frequent; if there are several, the last does not occur */
+    /* token 0 is the most frequent; if there are several, the last does not occur */
+    for (int64_t i = 0; i < count; i++)
         tokens[i] = (int32_t)(i % 3 ? i * i % (vocabulary > 1 ? vocabulary - 1 : 1) : 0);
     fill_random(f, table, D9_KERNEL_F32, vocabulary * channels, 2);
     fill_random(f, dy, store, count * channels, 2);

@@ -1,7 +1,7 @@
 /* verify on the backends cpu and onednn, in f32 and bf16 where available. On cpu in f32: every golden case. On cpu in
  * bf16: one case of every kind of network, or with `test_unit cpu_verify all` every case. On onednn: one case of every
  * kind of network with convolutions, because onednn computes all other operations as cpu does. If DAWN9_CPU_CEILING is
- * set, cpu in f32 and `all` have one case of every kind, because cpu.c and cpu_conv.c test every instruction set. */
+ * set, cpu always has one case of every kind: cpu_kernels.c and cpu_conv.c test every instruction set. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 

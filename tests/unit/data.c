@@ -118,8 +118,8 @@ TEST_WITH(const char *folder, missing_data_are_rejected_and_folders_searched_in_
     unsetenv("XDG_CACHE_HOME"), unsetenv("DAWN9_DATA");
 }
 
-static void make_class_folders(const char *folder, const char *root,
-                               int images) { /* three classes of images below `root` */
+/* Makes three classes of `images` images each. Paths below the folder begin with `root`, "" or "train/". */
+static void make_class_folders(const char *folder, const char *root, int images) {
     static const char *const classes[] = {"ant", "bee", "cow"};
     for (int class = 0; class < 3; class ++) {
         char name[128];
@@ -216,8 +216,8 @@ TEST_WITH(const char *folder, a_file_that_comes_or_goes_moves_no_other, run_fold
 }
 
 /* A folder with images that the model was trained on is split by the version of the rule that the training used. So is
- * any folder if the training images are unknown: for a model of rule 1, or with another data.image_size, data.fit or
- * data.grey. Other folders without a test part of their own are evaluated whole. */
+ * any folder if the training images are unknown, as for a model of rule 1. Other folders without a test part of their
+ * own are evaluated whole. */
 TEST_WITH(const char *folder, a_folder_that_was_not_trained_on_is_whole, run_folder_set_up) {
     make_class_folders(folder, "", 12);
     d9_dataset_options options = {.name = "folder", .validation = 4};

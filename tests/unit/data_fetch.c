@@ -1,5 +1,5 @@
-/* Downloading without a network: curl and npm are scripts on $PATH. Wrong files are rejected and nothing is left
- * behind. Also reads the Python version of CIFAR-10. */
+/* Downloading without a network: curl, npm and, in some tests, tar are scripts on $PATH. Wrong files are rejected and
+ * nothing is left behind. Also reads the Python version of CIFAR-10. */
 #include <png.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -255,8 +255,8 @@ TEST_WITH(const char *folder, a_second_fetch_is_rejected, set_up, tear_down) {
     d9_lock_free(&context, run_path(target, ".fetch.lock"), lock);
 }
 
-static void write_labels(const char *folder, const char *name, int count,
-                         int wrong) { /* label number `wrong` is 10; -1: none */
+/* Writes a list of `count` labels in JSON. Label number `wrong` is 10, which is no class; -1: none is. */
+static void write_labels(const char *folder, const char *name, int count, int wrong) {
     d9_text *text = test_text();
     for (int i = 0; i < count; i++) d9_text_add(text, "%s%d", i ? "," : "[", i == wrong ? 10 : i / 3 % 10);
     d9_text_add(text, "]");

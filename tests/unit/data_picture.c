@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 /* The files whose bytes are tensors of tests/fixtures/images.safetensors. The PNGs have two pixels each: 16-bit grey
- * 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour and its transparent first; red and
+ * 0x4099, 0xffff; grey with alpha (100, 255), (0, 51); a palette's second colour, then its first, transparent; red and
  * half transparent blue; (201, 128, 9) with alpha 100, which is 233.8, 205.2, 158.5 on white, and a transparent pixel.
  * The JPEG has 8 x 8 pixels of (200, 60, 30); cmyk has as many of cyan, magenta, yellow, black 240, 120, 60, 200
  * without an Adobe marker. The WebP has the pixels (200, 60, 30) and (10, 20, 30); `animated` is an animation of two

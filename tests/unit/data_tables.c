@@ -163,7 +163,7 @@ TEST_WITH(const char *folder, class_folders_are_classes_of_the_model_by_name, ru
 
 static const d9_dataset_options one_label = {.name = "labelled", .file_column = "file", .label_column = "label"};
 static const d9_dataset_options several_labels = {.name = "labelled",
-                                                  .several = true,
+                                                  .multi_label = true,
                                                   .file_column = "file",
                                                   .label_column = "label",
                                                   .separator = "|",
@@ -230,7 +230,7 @@ TEST(spaces_around_labels_do_not_count) {
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
 }
 
-/* Groups "a", " a" and "a " are one, so their images are in one part. */
+/* Groups "1" and " 1" are one, so their images are in one part. " train" and "test " name parts. */
 TEST(spaces_around_groups_and_parts_do_not_count) {
     d9_dataset_options options = one_label;
     reading r;
@@ -525,7 +525,7 @@ TEST_WITH(const char *folder, labels_of_the_test_part_need_an_area, run_folder_s
     static const char text[] =
         "file,label,split\n0.png,a,train\n1.png,b,train\n2.png,a,test\n3.png,a,test\n4.png,a|b,valid\n5.png,,valid\n";
     d9_dataset_options options = on_disk;
-    options.several = true;
+    options.multi_label = true;
     write_pictures(folder);
     run_write_text(folder, "labels.csv", text);
     run_data_rejected(folder, options, D9_DATA, "labels.csv: the area under the curve");
@@ -567,10 +567,12 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
 }
 
-/* A table that was trained on is rejected without the column that gave its parts, because its test part is unknown. */
+/* A table that was trained on is rejected without the column that gave its parts, because its test part is unknown, and
+ * without rows of the test part. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",
+                      untested[] = "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n",
                       lacks[] = "file,label\n0.png,a\n1.png,b\n2.png,a\n3.png,b\n";
     d9_dataset_options options = on_disk;
     write_pictures(folder);
@@ -581,6 +583,8 @@ TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_par
         const d9_provenance known = run_data(folder, options)->provenance;
         options.known = &known;
         run_data(folder, options);
+        run_write_text(folder, "labels.csv", untested);
+        if (!groups) run_data_rejected(folder, options, D9_DATA, "evaluate");
         run_write_text(folder, "labels.csv", lacks);
         run_data_rejected(folder, options, D9_DATA, groups ? "labels.csv column group" : "labels.csv column split");
     }
@@ -637,7 +641,7 @@ TEST_WITH(const char *folder, another_table_needs_no_groups_and_parts, run_folde
     static const char *const names[] = {"a", "b"};
     const d9_provenance known = {.rule = D9_SPLIT_RULE, .classes = 2, .class_names = names};
     d9_dataset_options options = on_disk;
-    options.several = true;
+    options.multi_label = true;
     options.split_column = NULL;
     options.group_column = "patient";
     write_pictures(folder);

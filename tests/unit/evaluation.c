@@ -1,5 +1,5 @@
-/* Measures of an evaluation: precision, recall and F1, computed by hand; the loss against its definition. cli.labelled
- * checks the loss of several labels, cli.language that of a stream of words. */
+/* Measures of an evaluation: precision, recall and F1, computed by hand; the loss against its definition; logits with
+ * test-time augmentation. cli.labelled checks the loss of several labels, cli.language that of a stream of words. */
 #include "core/confusion.h"
 #include "train/evaluation.h"
 #include "tests/support/runs.h"
@@ -100,6 +100,7 @@ TEST(logits_with_tta_are_those_that_are_scored) {
     OK(d9_session_initialize(session));
     OK(d9_session_logits(session, &(d9_views){.count = 1, .view = {{.weight = 1}}}, plain[0]));
     OK(d9_session_evaluate(session, &evaluation));
+    assert_true(session->seen == 41 && session->to_see == 41); /* 21 images, 10 of them in two more views */
     OK(d9_session_logits_tta(session, scored[0]));
     for (int i = 0; i < IMAGES; i++) {
         changed += memcmp(plain[i], scored[i], sizeof plain[i]) != 0;

@@ -129,7 +129,7 @@ TEST(published_results_belong_to_their_configuration, setup) {
     assert_null(find_arm(experiment, "rows,train.epochs=1")->config->published.source);
     assert_true(d9_config_published(find_arm(experiment, "rows,train.epochs=2")->config) == 60);
     assert_true(isnan(d9_config_published(find_arm(experiment, "rows,train.epochs=3")->config)));
-    /* the map of a trick is two edits of one axis */
+    /* {size: 8} is two edits, but both are the grid's: the arm keeps the published result */
     experiment = experiment_load("config: tiny.yaml\ngrid: {tricks.cutout: [off, {size: 8}]}\n");
     for (int a = 0; a < 2; a++) assert_true(d9_config_published(experiment->arms[a].config) == 90);
 }

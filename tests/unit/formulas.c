@@ -144,7 +144,7 @@ TEST(cells_agree_across_precisions) {
         for (uint32_t draw = 0; draw < 600; draw++) {
             float narrow[CELL_INPUTS], saved[D9_CELL_SAVED], dgx[D9_CELL_GATES], da[D9_CELL_GATES], dc = 0.25f;
             double in[CELL_INPUTS], dx[D9_CELL_GATES], own[D9_CELL_GATES], memory = 0.25;
-            const d9_cell_counts size = d9_cell_size_of(cell);
+            const d9_cell_counts size = d9_cell_counts_of(cell);
             draw_cell(draw, reaches[draw % 3], in);
             in[CELL_INPUTS - 2] /= fmax(1, reaches[draw % 3]); /* cells that read h keep it within -1 and 1 */
             for (int i = 0; i < CELL_INPUTS; i++) in[i] = (double)(narrow[i] = (float)in[i]);
@@ -175,7 +175,7 @@ TEST(cells_agree_across_precisions) {
  * ELMAN_RELU. */
 TEST(cells_pass_on_nan_and_stay_bounded) {
     for (int cell = 0; cell < D9_CELL_COUNT; cell++) {
-        const d9_cell_counts size = d9_cell_size_of(cell);
+        const d9_cell_counts size = d9_cell_counts_of(cell);
         for (int i = 0; i < CELL_INPUTS; i++) {
             const bool reads = i < 2 * D9_CELL_GATES  ? i % D9_CELL_GATES < size.gates
                                : i == CELL_INPUTS - 1 ? size.memory == 1
@@ -197,7 +197,7 @@ TEST(cells_pass_on_nan_and_stay_bounded) {
             assert_true(fabs(result.h) <= 1 && fabs(result.c) <= 1.5);
         }
     }
-    assert_true(d9_cell_size_of(D9_CELL_COUNT).gates == 0);
+    assert_true(d9_cell_counts_of(D9_CELL_COUNT).gates == 0);
 }
 
 typedef struct half_kind {
@@ -281,7 +281,7 @@ TEST(adam_keeps_weights_without_gradients) {
     float w = 3, p = 0, q = 0;
     d9_update_element_float(D9_UPDATE_ADAM, 0, &terms, &w, &p, &q);
     assert_true(w == 3 && p == 0 && q == 0);
-    /* the first gradient moves the weight by the learning rate, whatever the gradient's size */
+    /* the first gradient, although small, moves the weight by the learning rate */
     d9_update_element_float(D9_UPDATE_ADAM, -1e-4f, &terms, &w, &p, &q);
     assert_within((double)w, 3.5, 1e-3);
     for (int t = 0; t < 100000; t++) {

@@ -55,8 +55,8 @@ typedef struct network {
     d9_graph forward; /* the training list from first_trained to the loss */
     d9_plan *plan;
     double *state, *gradient;
-    int32_t *winners, *reference; /* index of each pool window's maximum: now, and with unchanged weights */
-    int64_t winner_count;
+    int32_t *maxima, *initial_maxima; /* index of each pool window's maximum: now, and with unchanged weights */
+    int64_t window_count;
 } network;
 
 static void read_value(network *self, d9_value_id id, double *values) {
@@ -64,7 +64,7 @@ static void read_value(network *self, d9_value_id id, double *values) {
 }
 
 /* Finds the index of the maximum of each window of each pool. */
-static void find_winners(network *self, int32_t *winners) {
+static void find_maxima(network *self, int32_t *maxima) {
     int64_t w = 0;
     for (d9_node_id n = d9_edit_next(&self->forward, D9_OP_POOL, 0); n != D9_NONE;
          n = d9_edit_next(&self->forward, D9_OP_POOL, n + 1)) {
@@ -85,11 +85,11 @@ static void find_winners(network *self, int32_t *winners) {
                 const double value = x[((s * in[1] + iy) * in[2] + ix) * in[3] + c];
                 if (value > largest) largest = value, best = p;
             }
-            winners[w++] = best;
+            maxima[w++] = best;
         }
         free(x);
     }
-    assert_int_equal(w, self->winner_count);
+    assert_int_equal(w, self->window_count);
 }
 
 /* The summed loss of step 0 with the state in `self->state`. */
@@ -162,9 +162,9 @@ static void open_network(network *self, const struct row *row) {
     OK(self->session.backend->plan(&context, self->session.device, program, &self->forward, &self->plan));
     for (d9_node_id p = d9_edit_next(&self->forward, D9_OP_POOL, 0); p != D9_NONE;
          p = d9_edit_next(&self->forward, D9_OP_POOL, p + 1))
-        self->winner_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
-    self->winners = test_memory((size_t)self->winner_count * sizeof *self->winners);
-    self->reference = test_memory((size_t)self->winner_count * sizeof *self->reference);
+        self->window_count += d9_shape_count(&self->forward.values[self->forward.nodes[p].outputs[0]].shape);
+    self->maxima = test_memory((size_t)self->window_count * sizeof *self->maxima);
+    self->initial_maxima = test_memory((size_t)self->window_count * sizeof *self->initial_maxima);
 }
 
 static void close_network(network *self) {
@@ -178,13 +178,13 @@ static bool moved_loss(network *self, int64_t entry, double h, double *sum) {
     self->state[entry] = kept + h;
     *sum = loss(self);
     self->state[entry] = kept;
-    find_winners(self, self->winners);
-    return memcmp(self->winners, self->reference, (size_t)self->winner_count * sizeof *self->winners) == 0;
+    find_maxima(self, self->maxima);
+    return memcmp(self->maxima, self->initial_maxima, (size_t)self->window_count * sizeof *self->maxima) == 0;
 }
 
 typedef struct tally {
-    int compared, passed_over, tensors; /* entries compared, entries skipped, tensors compared */
-    double worst;                       /* largest error, relative to the tensor's largest gradient */
+    int compared, skipped, tensors; /* entries compared, entries skipped, tensors compared */
+    double worst;                   /* largest error, relative to the tensor's largest gradient */
 } tally;
 
 /* Compares several entries of a parameter, drawn at random. */
@@ -201,7 +201,7 @@ static void check_parameter(network *self, const d9_value *value, tally *all) {
         bool smooth = moved_loss(self, entry, step_size, &above);
         smooth &= moved_loss(self, entry, -step_size, &below);
         if (!smooth) {
-            all->passed_over++;
+            all->skipped++;
             continue;
         }
         double difference = (above - below) / (2 * step_size), error = fabs(difference - self->gradient[entry]) / size;
@@ -222,14 +222,14 @@ static void check_network(const struct row *row) {
     tally all = {0};
     int tensors = 0;
     assert_true(isfinite(loss(self)));
-    find_winners(self, self->reference);
+    find_maxima(self, self->initial_maxima);
     for (int v = 0; v < graph->value_count; v++)
         if (graph->values[v].kind == D9_VALUE_PARAMETER && graph->values[v].trainable) {
             check_parameter(self, &graph->values[v], &all);
             tensors++;
         }
-    print_message("%s: %d entries of %d tensors compared, %d passed over; worst error %.2g of the tensor's largest\n",
-                  row->model, all.compared, all.tensors, all.passed_over, all.worst);
+    print_message("%s: %d entries of %d tensors compared, %d skipped; worst error %.2g of the tensor's largest\n",
+                  row->model, all.compared, all.tensors, all.skipped, all.worst);
     assert_ints(tensors, row->tensors, all.tensors, tensors);
     assert_true(all.compared * 10 >= tensors * row->entries * 8);
     close_network(self);
@@ -250,7 +250,7 @@ TEST(a_wrong_gradient_shows) {
     int64_t entry = head->offset / 8;
     double above, below;
     loss(self);
-    find_winners(self, self->reference);
+    find_maxima(self, self->initial_maxima);
     assert_true(moved_loss(self, entry, step_size, &above));
     assert_true(moved_loss(self, entry, -step_size, &below));
     double difference = (above - below) / (2 * step_size);

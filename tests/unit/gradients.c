@@ -13,11 +13,11 @@ static double many_a[MANY], many_b[MANY], expected[MANY];
 
 static double random_unit(uint32_t i) { return 2 * d9_philox_unit(d9_philox4x32_10(5, i, 0, 0, 0).v[0]) - 1; }
 
-static double objective(op_open_case *live, d9_value_id y, double *room) { /* the sum of r * y after a step */
+static double objective(op_open_case *live, d9_value_id y, double *values) { /* the sum of r * y after a step */
     double sum = 0;
     op_step(live, 0);
-    op_read(live, y, room);
-    for (int64_t i = 0; i < op_count(live->c, y); i++) sum += random_unit((uint32_t)i) * room[i];
+    op_read(live, y, values);
+    for (int64_t i = 0; i < op_count(live->c, y); i++) sum += random_unit((uint32_t)i) * values[i];
     return sum;
 }
 
@@ -57,7 +57,7 @@ static void plant_errors(const op_case *forward, int output, const double *gradi
                          int64_t count) {
     const d9_node *node = &forward->graph->nodes[0];
     const int64_t units = d9_shape_channels(&forward->graph->values[node->outputs[0]].shape);
-    const int gates = d9_cell_size_of((int)node->as.recur.cell).gates;
+    const int gates = d9_cell_counts_of((int)node->as.recur.cell).gates;
     const int64_t width = output == 1 ? units * units : units; /* dgx (T, N, G H), dU (G H, H), db (G H) */
     for (int planted = 0; planted < 2 * gates; planted++) {
         memcpy(many_b, gradient, (size_t)count * sizeof *gradient);

@@ -10,13 +10,11 @@ typedef struct fixture {
     d9_value_id image;
 } fixture;
 
-static void free_graph(void *graph) { d9_graph_free(&context, graph); }
-
 static int set_up(void **state) {
     static fixture f;
     d9_graph_init(&f.graph);
     OK(d9_graph_image(&context, &f.graph, &(d9_shape){4, {6, 8, 8, 3}}, &f.image));
-    test_keep(&f.graph, free_graph);
+    program_keep_graph(&f.graph);
     *state = &f;
     return 0;
 }

@@ -31,10 +31,10 @@ TEST(one_list_has_both_networks) {
     int training = 0, ranking = 0;
     for (d9_node_id n = 0; n < train->node_count; n++) {
         const d9_node *node = &train->nodes[n];
-        const bool looks_on = strncmp(node->role, "proxy.look.", 11) == 0,
-                   learns = strstr(node->role, "proxy.") != NULL && !looks_on;
-        assert_int_equal(node->when.every, learns ? 3 : 0);
-        training += learns, ranking += looks_on;
+        const bool ranks = strncmp(node->role, "proxy.look.", 11) == 0,
+                   trains = strstr(node->role, "proxy.") != NULL && !ranks;
+        assert_int_equal(node->when.every, trains ? 3 : 0);
+        training += trains, ranking += ranks;
     }
     assert_true(ranking > 15 && training > 40); /* nodes that rank images, and that train the small network */
     static const char *const updates[] = {"update.weights", "update.proxy.weights"};
@@ -44,7 +44,7 @@ TEST(one_list_has_both_networks) {
     }
 }
 
-/* The network trains on the images with the largest losses, and on their labels. */
+/* Images are ranked by loss, the largest first; the step's labels are those of the first half. */
 TEST(the_hardest_are_chosen) {
     for (int run = 0; run < 4; run++) {
         const int64_t step = run / 2 * 5;
@@ -65,7 +65,8 @@ TEST(the_hardest_are_chosen) {
         for (int place = 0; place < BATCH; place++) {
             const int32_t *taken = order + step % 4 * BATCH;
             int i = 0, before = 0;
-            while (taken[i] != ranked[place]) i++;
+            while (i < BATCH && taken[i] != ranked[place]) i++;
+            assert_true(i < BATCH);
             for (int j = 0; j < BATCH; j++) before += losses[j] > losses[i];
             assert_int_equal(before, place); /* no two losses are equal */
             if (place < BATCH / 2) assert_int_equal(labels[place], session->dataset->train.labels[ranked[place]]);
@@ -149,9 +150,9 @@ TEST(adam_and_muon_count_the_updates_of_their_group) {
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     const d9_program *program = program_of(config, 32, 16, "f32");
     const d9_node *node = program_node(&program->train, D9_OP_UPDATE, "update.proxy.weights");
-    for (int lesson = 0; lesson < 4; lesson++) {
-        const double held = d9_coefficient_at(program, &node->as.update.correction[0], 3 * lesson);
-        assert_true(fabs(held - (1 - pow(1 - node->as.update.numbers[0], lesson + 1))) < 1e-12);
+    for (int update = 0; update < 4; update++) {
+        const double correction = d9_coefficient_at(program, &node->as.update.correction[0], 3 * update);
+        assert_true(fabs(correction - (1 - pow(1 - node->as.update.numbers[0], update + 1))) < 1e-12);
     }
     program = build("hard_examples: {widths: [2, 3, 4], every: 3}, muon: {renormalise_every: 4}");
     node = program_node(&program->train, D9_OP_ORTHOGONAL_UPDATE, "update.proxy.group1.conv1.weight");

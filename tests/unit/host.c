@@ -1,5 +1,5 @@
 /* The host executor with toy backends; the table of backends and the choice of a precision. The toys have rules for
- * scale, add and fused scale+add, and count prepared and released sites. */
+ * scale and add, some also for fused scale+add, and count prepared and released sites. */
 #include "backends/host/host.h"
 #include "backends/host/shapes.h"
 #include "core/machine.h"

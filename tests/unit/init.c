@@ -1,4 +1,4 @@
-/* Initial parameters: distributions; dependence on seed and name, for whitening filters on images; PyTorch's values. */
+/* Initial parameters: distributions; dependence on seed and name (whitening filters: on images); PyTorch's values. */
 #include "graph/init.h"
 #include "record/safetensors.h"
 #include "tests/support/runs.h"

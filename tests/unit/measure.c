@@ -51,8 +51,8 @@ TEST(area_under_the_curve_is_the_share_of_ordered_pairs) {
     assert_true(isnan(score_of("auc", &all, by_label)) && isnan(by_label[0]) && isnan(by_label[3]));
 }
 
-/* Areas that another program computed, in the file DAWN9_AREAS. A case is a line with a count and an area, followed by
- * `count` lines with a label and a logit. */
+/* Areas that another program computed, in the file that DAWN9_AREAS names. A case is a line with a count and an area,
+ * followed by `count` lines with a label and a logit. */
 TEST(areas_equal_those_of_another_program) {
     enum { MOST = 256 };
     const char *path = getenv("DAWN9_AREAS");
@@ -72,7 +72,7 @@ TEST(areas_equal_those_of_another_program) {
     print_message("compared %d areas\n", cases);
 }
 
-/* If all logits are equal, of whatever value, the perplexity is the number of classes. Label -1 does not count. */
+/* If all logits are equal, even if large, the perplexity is the number of classes. Label -1 does not count. */
 TEST(perplexity_of_equal_logits_is_the_number_of_classes) {
     double logits[3 * 5];
     static const int32_t labels[] = {4, -1, 0};

@@ -1,5 +1,5 @@
-/* The networks as graphs: number of parameters, names, shapes, order of nodes, and errors for invalid options.
- * gradient_network.c tests their gradients. */
+/* The networks as graphs: number of parameters, names, shapes, order of nodes, dropout, initialisers, and errors for
+ * invalid options. gradient_network.c tests their gradients. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/test.h"
@@ -32,13 +32,11 @@ done:
     return status;
 }
 
-static void free_graph(void *graph) { d9_graph_free(&context, graph); }
-
 /* Builds a network like try_build, which must succeed; the network is freed when the test ends. */
 static const network *build(const char *model, int64_t side, int64_t classes) {
     network *b = test_memory(sizeof *b);
     OK(try_build(model, side, classes, b));
-    test_keep(&b->graph, free_graph);
+    program_keep_graph(&b->graph);
     program_check_graph(&b->graph);
     return b;
 }

@@ -1,6 +1,6 @@
 /* Parameter groups and their updates: a trick of the test trains the head by SGD without momentum, with its own
- * schedule, only in the second epoch; resuming; selectors; groups that are rejected. unit.verify and
- * unit.cpu_verify compare Adam, AdamW and Muon with PyTorch. */
+ * schedule, only in the second epoch; resuming; learning rates of Muon and of decoupled SGD; selectors; groups that are
+ * rejected. unit.verify and unit.cpu_verify compare Adam, AdamW and Muon with PyTorch. */
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include "tricks/trick.h"
@@ -214,7 +214,7 @@ TEST(muon_follows_the_schedule) {
     assert_ints(program->steps, 12, update->products, D9_BF16);
 }
 
-/* Filters are renormalised every 2 steps in the first half of 12 steps, every 3 in the second. */
+/* An interval that grows from 2 to 4 steps is 2 in the first half of 12 steps and 3 in the second. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     const d9_program *program =
@@ -326,11 +326,11 @@ TEST(decoupled_learning_rates_and_decay_are_per_1024_images) {
     const d9_program *program = program_of(config, 32, 16, "f32");
     const double unit = 1024.0 * 23 / 3, rates[] = {4.6, 6.9, 9.2, 11.5}; /* after steps 1 to 4, the first epoch */
     for (int g = 0; g < 2; g++) {
-        const double much = g == 0 ? 1 : 64;
+        const double factor = g == 0 ? 1 : 64;
         const d9_update_attributes *update = &program_node(&program->train, D9_OP_UPDATE, roles[g])->as.update;
         for (int64_t s = 0; s < 4; s++)
-            check_near(1e3 * d9_coefficient_at(program, &update->rate, s), 1e3 * much * rates[s] / unit, roles[g], s);
-        check_near(update->decay.constant, 8 * 0.0153 / 11.5 / much, "decay", 0);
+            check_near(1e3 * d9_coefficient_at(program, &update->rate, s), 1e3 * factor * rates[s] / unit, roles[g], s);
+        check_near(update->decay.constant, 8 * 0.0153 / 11.5 / factor, "decay", 0);
     }
     config->train.optimizer = D9_OPTIMIZER_ADAM;
     program_rejected(config, 32, 16, "train.decoupled sgd train.optimizer");

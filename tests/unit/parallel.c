@@ -1,4 +1,4 @@
-/* The processes of a run: which launchers start them, and, on three processes of this program, sums and agreement. */
+/* Launchers of processes; sums, broadcasts and maxima over one process and over three, which mpirun starts. */
 #include "core/system.h"
 #include "parallel/parallel.h"
 #include "tests/support/test.h"
@@ -45,12 +45,12 @@ TEST(one_process_keeps_its_values) {
     assert_true(value == 3 && number == 2);
 }
 
-/* ---- run in each of several processes; a returned message says what is wrong ---- */
+/* ---- run in each of three processes ---- */
 
-/* Number i of process `rank`: its sum over the processes depends on the order of addition. */
+/* Number i of process `rank`. The rounded sum over the processes can depend on the order of addition. */
 static double number_of(int rank, int64_t i) { return ldexp(1.0 / (double)(i % 97 + 3 + rank), (int)(i % 31) * rank); }
 
-/* Memory of the sums: of this process alone; shared; or ordinary memory, because process 1 can open no file. */
+/* Memory of the sums: from malloc; shared by the processes; or not shared, because process 1 can open no file. */
 typedef enum memory_kind { ALONE, SHARED, NOT_SHARED, MEMORY_KINDS } memory_kind;
 
 static bool allocate(d9_parallel *parallel, memory_kind kind, int64_t bytes, void **memory) {
@@ -64,7 +64,7 @@ static bool allocate(d9_parallel *parallel, memory_kind kind, int64_t bytes, voi
     return status == D9_OK;
 }
 
-/* Number of areas of shared memory that this process has mapped. */
+/* Number of areas of shared memory (memfd), its own and other processes', that this process has mapped. */
 static int count_areas(void) {
     char line[600];
     int count = 0;
@@ -95,7 +95,7 @@ static double ordered_sum(const d9_parallel *parallel, int64_t i, bool wide) {
 }
 
 /* Sums `count` values between two guards, in two parts. Process 1 comes late: the others must wait for it. True if the
- * sums are those of ordered_sum and the guards are unchanged. */
+ * sums are those of ordered_sum, the guards are unchanged, and the memory was mapped as `kind` says and unmapped. */
 static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memory_kind kind) {
     const int64_t bytes = wide ? sizeof(double) : sizeof(float), first = count / 3;
     const struct timespec late = {.tv_nsec = 20000000};
@@ -122,8 +122,8 @@ static bool sum_is_ordered(d9_parallel *parallel, int64_t count, bool wide, memo
     return equal && count_areas() == 0;
 }
 
-/* Runs all checks in this process; returns what is wrong, or NULL. */
-static const char *find_wrong(d9_parallel *parallel) {
+/* Runs the checks in this process; returns what the first failed check is about, or NULL. */
+static const char *run_checks(d9_parallel *parallel) {
     static const int64_t sizes[] = {0, 1, 2, 63, 1000007, 5};
     char bytes[70001];
     int greatest = parallel->rank * 10 - 5;
@@ -144,7 +144,7 @@ static const char *find_wrong(d9_parallel *parallel) {
 }
 
 /* For experiments/parallel-speed.sh: times, in turn, a sum of `count` f32 numbers by exchange, one in shared memory and
- * a copy of as many numbers, and prints the milliseconds of each. */
+ * a copy of as many numbers; process 0 prints the milliseconds of each. Returns what failed, or NULL. */
 static const char *time_sums(d9_parallel *parallel, int64_t count) {
     enum { TIMES = 21, WAYS = 3 };
     static const char *const names[WAYS] = {"sums by exchange", "sums of gradients", "copies"};
@@ -181,13 +181,13 @@ static int run_as_one_of_several(void) {
     d9_context_init(&context);
     const d9_status opened = d9_parallel_open(&context, &parallel);
     const char *timed = getenv("DAWN9_TIME_SUM"), *wrong = context.message;
-    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : find_wrong(&parallel);
+    if (opened == D9_OK) wrong = timed ? time_sums(&parallel, strtoll(timed, NULL, 10)) : run_checks(&parallel);
     if (wrong) fprintf(stderr, "process %d: %s is wrong\n", parallel.rank, wrong);
     d9_parallel_close(&context, &parallel, wrong ? D9_CHECK_FAILED : D9_OK);
     return wrong != NULL;
 }
 
-/* Three processes of this program, which communicate through shared memory, and then by TCP, as on several machines. */
+/* Three processes of this program; MPI's messages go through shared memory, then by TCP, as between machines. */
 TEST(three_processes_add_and_agree) {
     static const char *const transports[] = {"vader", "tcp -mca btl_tcp_if_include lo"};
     char self[4096], command[4700];

@@ -1,5 +1,5 @@
-/* Patch statistics and Jacobi's eigenvectors, compared with naive loops in double and the definition of eigenvectors;
- * and the filters of patch_whitening, which must whiten, also those of CIFAR-10 with the argument `cifar10`. */
+/* The covariance of image patches, compared with naive loops in double; eigenvectors, with their definition; and the
+ * filters of patch_whitening, which must whiten patches of synthetic images (argument `cifar10`: of CIFAR-10's). */
 #include "data/dataset.h"
 #include "kernels/formulas/philox.h"
 #include "step/patches.h"
@@ -15,7 +15,8 @@ static double table[CHANNELS * 256];
 
 static uint32_t random_word(uint32_t i, uint32_t stream) { return d9_philox4x32_10(11, i, stream, 0, 0).v[0]; }
 
-/* Neighbouring pixels are similar, as in photos; otherwise the covariance would be nearly diagonal. */
+/* Makes images whose horizontal neighbours are similar, as in photos (otherwise the covariance would be nearly
+ * diagonal), and the table of normalised bytes. */
 static int set_up(void **state) {
     static const double mean[CHANNELS] = {125.31, 122.95, 113.87}, deviation[CHANNELS] = {62.99, 62.09, 66.70};
     (void)state;
@@ -49,7 +50,7 @@ static void naive_covariance(int64_t count, int size, double *covariance) {
 TEST(covariance_equals_the_naive_sum, set_up) {
     static double got[MAX_D * MAX_D], want[MAX_D * MAX_D];
     static const struct {
-        int64_t ask, images; /* images asked for, images used */
+        int64_t ask, images; /* images asked for; images used, at most all */
         int size;
     } cases[] = {{IMAGES, IMAGES, 3}, {1, 1, 3}, {5, 5, 5}, {7, 7, 1}, {10000, IMAGES, 3}};
     d9_init_site s = site;
@@ -66,7 +67,7 @@ TEST(covariance_equals_the_naive_sum, set_up) {
 
 TEST(threads_change_no_bit, set_up) {
     static double one[27 * 27], many[27 * 27];
-    static const int threads[] = {0, 2, 3, 4}; /* 0: as many as available */
+    static const int threads[] = {0, 2, 3, 4}; /* 0: one per physical core */
     d9_init_site s = site;
     s.threads = 1;
     OK(d9_patch_covariance(&context, &s, IMAGES, 3, one));
@@ -137,7 +138,7 @@ TEST(random_matrices_have_their_eigenvectors, set_up) {
         }
 }
 
-/* Eigenvalues that are repeated, zero, or differ by fifteen orders of magnitude. */
+/* Eigenvalues that are repeated, zero, or differ by fourteen orders of magnitude. */
 TEST(degenerate_matrices_have_their_eigenvectors, set_up) {
     enum { D = 27 };
     static double matrix[D * D], u[D];
@@ -152,7 +153,7 @@ TEST(degenerate_matrices_have_their_eigenvectors, set_up) {
     check_eigen(matrix, D, "one above a plateau");
     for (int k = 0; k < D * D; k++)
         matrix[k] = (k / D == k % D) * pow(10, -15.0 * (k / D) / D) + 1e-3 * u[k / D] * u[k % D];
-    check_eigen(matrix, D, "fifteen orders");
+    check_eigen(matrix, D, "fourteen orders");
     for (int k = 0; k < D * D; k++) matrix[k] = (k / D) / 3 == (k % D) / 3 ? 1 : 0; /* nine equal blocks of rank one */
     check_eigen(matrix, D, "blocks");
 }
@@ -163,9 +164,9 @@ TEST(a_matrix_that_is_not_finite_is_rejected, set_up) {
 }
 
 /* Fails unless the 3x3 filters F of patch_whitening (epsilon 0.01), in a session of dawn94 with `change` in f64, whiten
- * the patches of its first `count` training images: F C F^T, with C their covariance, is diagonal with lambda / (lambda
- * + epsilon) on the diagonal, lambda the eigenvalues of C. C must have eigenvalues above `largest` and below
- * `smallest`, which shows that the patches are not white. */
+ * the patches of its first `count` training images: with C their covariance, F C F^T must be diagonal within
+ * `tolerance`, with lambda / (lambda + epsilon) on the diagonal, lambda the eigenvalues of C. C must have eigenvalues
+ * above `largest` and below `smallest`, which shows that the patches are not white. */
 static void check_whitening(const char *change, int64_t count, double largest, double smallest, double tolerance) {
     enum { D = 27 };
     static double bytes[3 * 256], covariance[D * D], copy[D * D], eigenvalues[D], vectors[D * D], filters[D * D];
@@ -202,7 +203,7 @@ static void check_whitening(const char *change, int64_t count, double largest, d
         }
 }
 
-/* *state is NULL, or the name cifar10: filters of 10,000 training images of CIFAR-10. */
+/* *state: NULL for 40 synthetic images, or "cifar10" for 10,000 training images of CIFAR-10. */
 TEST(filters_whiten) {
     if (*state) /* neighbouring pixels are nearly equal: eigenvalues above 10 and below 0.01 */
         check_whitening("", 10000, 10, 0.01, 1e-9);

@@ -16,7 +16,7 @@ static d9_config *configure_as(const char *model, const char *backend, const cha
 static const char resnet9[] = "name: resnet9, channels: [4, 6, 8, 10]",
                   steps_of_8[] = "batch_size: 8, lr: {knots: [0], values: [0.1]}";
 
-/* 12 steps of 8 images. */
+/* 12 batches of 8 images, in as many steps unless `tricks` has batch_schedule. */
 static d9_config *configure(const char *backend, const char *tricks) {
     return configure_as(resnet9, backend, steps_of_8, tricks);
 }
@@ -80,7 +80,7 @@ TEST(sizes_of_images_follow_the_epochs) {
     }
 }
 
-/* SHRINK crops and mirrors as steps of the full size do, and then resizes the result. */
+/* With SHRINK, images are cropped and mirrored as in steps of the full size, and then resized. */
 TEST(a_shrunk_image_is_the_cropped_one_resized) {
     enum { ROWS = 9, COLUMNS = 11, PAD = 2, HEIGHT = 8, WIDTH = 10, CHANNELS = 2 };
     uint8_t image[ROWS * COLUMNS * CHANNELS], cropped[HEIGHT * WIDTH * CHANNELS];
@@ -158,7 +158,7 @@ TEST(boxes_fit_the_images_of_their_step) {
     }
 }
 
-/* Trains `steps` steps; returns the state, `*count` numbers. */
+/* Trains the first `steps` batches; returns the state, *count numbers. */
 static double *train_session(d9_session *session, int64_t steps, int64_t *count) {
     run_steps(session, 0, steps);
     *count = session->program.state_elements;
@@ -214,12 +214,12 @@ TEST(a_saved_plan_has_all_lists) {
 
 /* ---- several batches a step, the predicted time, frozen parameters ---- */
 
-typedef struct step_shape { /* a step: its first batch, its number of batches, the side of its images */
+typedef struct expected_step { /* a step: its first batch, its number of batches, the side of its images */
     int64_t step, batches, side;
-} step_shape;
+} expected_step;
 
-/* Checks a run's steps one by one, and the images of each. */
-static void check_steps(const char *tricks, const step_shape *expected, int64_t count) {
+/* The run with these tricks must have the `count` expected steps, and each phase a step. */
+static void check_steps(const char *tricks, const expected_step *expected, int64_t count) {
     const d9_program *program = build(tricks);
     int64_t step = 0, before = 0;
     bool runs[1 + D9_MAX_PHASES] = {false}; /* true if a list is used: `train`, then the phases */
@@ -236,7 +236,7 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
     }
     assert_int_equal(step, program->steps);
     for (int phase = 0; phase < program->phase_count; phase++) assert_true(runs[1 + phase]); /* each phase has a step */
-    int64_t alike = 0, at = 0, steps = 0; /* counting sequences of equal steps gives the same number */
+    int64_t alike = 0, at = 0, steps = 0; /* d9_program_steps_of_list counts as many steps in all */
     for (; at < program->steps; at += alike * d9_program_batches(program, at), steps += alike) {
         alike = d9_program_steps_of_list(program, at);
         const int64_t last = at + (alike - 1) * d9_program_batches(program, at);
@@ -245,26 +245,26 @@ static void check_steps(const char *tricks, const step_shape *expected, int64_t 
     assert_true(at == program->steps && steps == count);
 }
 
-/* An epoch has four batches: if fewer than a step's batches are left, they are taken one by one, with images of the
- * same size. */
+/* An epoch has four batches. If an epoch or phase has fewer batches left than a step takes, each of them is a step of
+ * its own, with images of the same size. */
 TEST(steps_have_the_batches_of_their_phase) {
-    static const step_shape late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
-                                      {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
-                            two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16},
-                                     {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
-                            small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
-                                       {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
-    step_shape single[12];
-    for (int step = 0; step < 12; step++) single[step] = (step_shape){step, 1, 16};
+    static const expected_step late[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16}, {4, 1, 16},
+                                         {5, 1, 16}, {6, 2, 16}, {8, 2, 16}, {10, 2, 16}},
+                               two[] = {{0, 1, 16}, {1, 1, 16}, {2, 1, 16}, {3, 1, 16},
+                                        {4, 3, 16}, {7, 1, 16}, {8, 4, 16}},
+                               small[] = {{0, 3, 12}, {3, 1, 12}, {4, 1, 12}, {5, 1, 12},
+                                          {6, 1, 16}, {7, 1, 16}, {8, 3, 16}, {11, 1, 16}};
+    expected_step single[12];
+    for (int step = 0; step < 12; step++) single[step] = (expected_step){step, 1, 16};
     check_steps("batch_schedule: {}", late, 9);
     check_steps("batch_schedule: {from: [0.9], batches: [2]}", single, 12);
-    /* Steps 3 to 5 could be one step of three batches, but an epoch ends after step 3. */
+    /* Batches 3 to 5 could be one step of three batches, but an epoch ends after batch 3. */
     check_steps("batch_schedule: {from: [0.25, 0.5], batches: [3, 1]}", single, 12);
     check_steps("batch_schedule: {from: [0.25, 0.66], batches: [3, 4]}", two, 7);
     check_steps("progressive: {}, batch_schedule: {from: [0], batches: [3]}", small, 8);
 }
 
-/* Steps of two batches must be bit-identical to those of a run with batches twice as large. */
+/* Six steps of two batches must leave the same bits as six steps of one batch twice as large. */
 TEST(two_batches_are_one_of_twice_the_size) {
     static const char sgd[] = "momentum: 0.9, weight_decay: 0.01, lr: {knots: [0, 20%, end], values: [0, 0.1, 0]}",
                       decoupled[] = "weight_decay: 0.01, decoupled: on, lr: {knots: [0, end], values: [20, 1]}",
@@ -291,7 +291,7 @@ TEST(two_batches_are_one_of_twice_the_size) {
     }
 }
 
-/* An average that moves every three batches moves in the step that contains the third batch. */
+/* An average that moves every three batches moves in each step that contains a third batch. */
 TEST(averages_move_with_their_batch) {
     const d9_program *program = build("lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
     const d9_node *move = program_node(d9_program_list(program, 0), D9_OP_LERP, "tail.slow");
@@ -302,7 +302,7 @@ TEST(averages_move_with_their_batch) {
 
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
 
-/* The current step is timed; steps of another list are predicted in proportion to their operations. */
+/* The time of a batch in the last step is given; for other node lists it is scaled by their operations. */
 TEST(seconds_left_follow_the_operations) {
     d9_config *config = configure("auto", "progressive: {share: 0.5}");
     config->eval.every = 0;
@@ -317,7 +317,7 @@ TEST(seconds_left_follow_the_operations) {
         assert_true(fabs(d9_seconds_left(batches, config, step, 1) - ((double)(12 - step) + evaluation)) < 1e-9);
 }
 
-/* Trains the whitening layer's bias for 3 of the 12 steps, the rest of the stem for 9. */
+/* Trains the whitening layer's bias for 3 of the 12 steps, the stem's convolution and batch norm for 9. */
 static const char freezing[] = "whitening_bias: {images: 8, bias_epochs: 0.75}, freeze: {until: [0.75]}";
 
 static bool has_gradient(const d9_graph *list, const char *gradient) {
@@ -488,7 +488,7 @@ TEST(layers_before_the_last_follow_except_at_rate_0) {
 
 TEST(a_slow_step_moves_no_quartile) {
     double one[] = {4}, seven[] = {3, 1, 90, 5, 2, 4, 6};
-    const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_times(d9_time_range_of(seven, 7), 10);
+    const d9_time_range alone = d9_time_range_of(one, 1), range = d9_time_range_scale(d9_time_range_of(seven, 7), 10);
     assert_true(alone.low == 4 && alone.median == 4 && alone.high == 4);
     assert_true(range.low == 20 && range.median == 40 && range.high == 60);
 }

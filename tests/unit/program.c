@@ -1,4 +1,5 @@
-/* The step program: memory layout, order of nodes, programs for evaluation, rejected settings, lack of memory. */
+/* The step program: numbers of steps, learning rates, memory layout, order of nodes, the gradient of the images,
+ * programs for evaluation, rejected settings, lack of memory. */
 #include "core/system.h"
 #include "graph/edit.h"
 #include "graph/op.h"
@@ -49,7 +50,7 @@ TEST(given_learning_rates_replace_the_schedule) {
     d9_program_free(&context, &program);
 }
 
-/* A program for evaluation may have too few images for an update, or too few steps for all groups to be updated. */
+/* A program for evaluation may have too few images for an update, or too few steps for every group to be updated. */
 TEST(a_program_for_evaluation_has_no_training) {
     static const struct {
         const char *tricks;
@@ -84,7 +85,7 @@ static int region_of(const d9_value *value) {
 }
 
 /* Parameters and statistics must be at multiples of 64 bytes, without overlaps, region by region; gradients at the
- * offsets of their parameters. `wanted`: number of values in each region. */
+ * offsets of their parameters; groups and buffers must have matching sizes. `wanted`: number of values per region. */
 static void check_layout(const d9_program *program, const int *wanted) {
     const d9_graph *g = &program->train;
     int64_t size = (int64_t)d9_type_bytes(program->precision->master), end[REGIONS] = {0}, begin[REGIONS];
@@ -228,7 +229,7 @@ TEST(lack_of_memory_anywhere_is_an_error) {
         d9_context_clear(&failing);
         const d9_status status = d9_program_build(&failing, config, &extent, d9_precision_find("bf16"),
                                                   &(d9_program_options){.seed = 1}, &program);
-        if (p.met)
+        if (p.reached)
             assert_memory_equal(failing.message, "out of memory", 13);
         else
             d9_program_free(&failing, &program);

@@ -16,8 +16,8 @@ static ssize_t keep_printed(void *user, int file, const void *bytes, size_t size
     return (ssize_t)size;
 }
 
-/* Reports a first step of 500 s, and then steps so long that a run of such steps would take these minutes. The line
- * about the run's length must be `wanted`; "": no line. */
+/* Reports a first step of 500 s, and then steps so long that all steps after the timed ones, with evaluations, would
+ * take these minutes. The line about the run's length must be `wanted`; "": no line. */
 static void check_prediction(const double minutes[TIMED], const char *wanted) {
     const d9_config *config =
         program_yaml("model: {name: resnet9, channels: [4, 4, 8, 8]}\ntrain: {epochs: 10, batch_size: 8}\n");
@@ -26,7 +26,7 @@ static void check_prediction(const double minutes[TIMED], const char *wanted) {
     d9_cli cli = {.context = context};
     d9_progress progress;
     const d9_observer observer = d9_progress_observer(&progress, &cli, config, NULL, false);
-    const double steps_left = d9_seconds_left(program, config, 1 + TIMED, 1); /* includes evaluations; in steps */
+    const double steps_left = d9_seconds_left(program, config, 1 + TIMED, 1); /* with evaluations; unit: a step */
     double now = 500;
     system.write = keep_printed, cli.context.system = &system, printed[0] = 0;
     observer.step(observer.user, program, 1, 2, now);
@@ -69,7 +69,7 @@ static double largest_tick(double score, int *ticks) {
     return largest;
 }
 
-/* If all scores are equal, the axis also has other ticks, but none beyond a possible score. */
+/* If all scores are equal, the axis still has several ticks; if they are 100, no tick is larger. */
 TEST(the_axis_of_the_page_has_no_impossible_score) {
     int ticks;
     assert_true(largest_tick(100, &ticks) == 100 && ticks >= 2);

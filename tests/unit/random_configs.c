@@ -1,25 +1,28 @@
 /* Random configurations from the option tables of root, backend_options, eval, train, the network and the tricks: each
- * option that is on or off or has choices or bounds, except those in pinned(), and each trick on or off. Configurations
- * that `dawn9 config` accepts must train, others not, and a resumed run must equal an uninterrupted one bit for bit.
+ * option that is on or off or has choices or bounds, except those in pinned(), and each trick on or off. A draw that
+ * d9_config_try accepts must train, unless numbers become non-finite, and end with the same bits if it is stopped and
+ * resumed; one that d9_config_try rejects must fail to train with the same message.
  *
- * usage: test_unit random_configs [COUNT [SEED]]    runs until COUNT (20) have trained to their end and, without SEED,
- * each network for images and each trick has. A failure prints the draw's YAML and seed. Draws after COUNT successes
- * must have a missing network or trick; `test_unit random_configs 1 SEED` repeats only the other draws. */
+ * usage: test_unit random_configs [COUNT [SEED [MODEL TRICK]]]    runs until COUNT (20) have trained to their end and,
+ * without SEED, each network for images and each trick has. After COUNT successes a draw is forced to have a missing
+ * network or trick. MODEL, TRICK: indices of those of the draws with SEED, -1: none. A failure prints the draw's YAML
+ * and the arguments that repeat it. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 3, MOST_REJECTED = 20 /* per wanted configuration */ };
+enum { STEPS = 3, MOST_FAILED = 20 /* rejected, or diverged, per wanted configuration */ };
 static int wanted_count = 20;
 static uint64_t first_seed = 1;
 static bool want_all = true; /* requires that each network for images and each trick has trained to the end */
+static int first_model = -1, first_trick = -1;
 
 typedef struct draw {
     uint64_t seed, state;
     d9_text yaml;
-    int model, untried, untried_trick; /* the drawn network; a network and a trick that the draw must have, -1: any */
-    unsigned tricks;                   /* bit t: trick t is drawn */
-    char batch[24];                    /* train.batch_size as text */
+    int model, forced_model, forced_trick; /* the network drawn; network and trick that the draw must have, -1: any */
+    unsigned tricks;                       /* bit t: trick t is drawn */
+    char batch[24];                        /* train.batch_size as text */
 } draw;
 
 /* 64 bits of splitmix64 (Steele and others 2014). */
@@ -33,7 +36,7 @@ static uint64_t random_bits(draw *d) {
 static int64_t random_below(draw *d, int64_t count) { return (int64_t)(random_bits(d) % (uint64_t)count); }
 static double random_unit(draw *d) { return (double)(random_bits(d) >> 11) * 0x1p-53; } /* in [0, 1) */
 
-enum { WHOLE_SPAN = 8, REAL_SPAN = 1, SHORT = 512 }; /* largest excess over the minimum: integers, reals; bytes */
+enum { WHOLE_SPAN = 8, REAL_SPAN = 1 }; /* how far a drawn integer or real is at most above the option's minimum */
 
 static bool is_bounded(const d9_option *option) { return option->minimum != 0 || option->maximum != 0; }
 
@@ -47,9 +50,9 @@ static double draw_real(draw *d, const d9_option *option) {
 }
 
 static void write_choice(draw *d, const char *choices) {
-    char copy[SHORT];
+    char copy[512];
     const char *words[32];
-    assert_true(snprintf(copy, sizeof copy, "%s", choices) < SHORT);
+    assert_true(snprintf(copy, sizeof copy, "%s", choices) < (int)sizeof copy);
     d9_text_add(&d->yaml, "%s", words[random_below(d, d9_text_split(copy, '|', words, 32))]);
 }
 
@@ -119,7 +122,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
     return NULL;
 }
 
-/* True if the default is far above the range of draws, like a width of hundreds of channels, with which the reference
+/* True if the default is above the range of draws, as a width of hundreds of channels is, with which the reference
  * backend would take seconds. */
 static bool is_large(const d9_option *option) {
     const char *first = option->fallback + (option->fallback[0] == '[');
@@ -127,8 +130,8 @@ static bool is_large(const d9_option *option) {
            strtod(first, NULL) > option->minimum + WHOLE_SPAN;
 }
 
-/* Writes pinned and drawn values of options. Omits options with unlimited values and, at random, a third of the others,
- * except those with large defaults. */
+/* Writes pinned and drawn values of options, each followed by `between`. Of the options that are not pinned, omits
+ * those without choices or bounds and, at random, a third of the others, except those with large defaults. */
 static void write_options(draw *d, const char *section, const d9_option *options, const char *between) {
     for (const d9_option *option = options; option->type != D9_OPTION_NONE; option++) {
         const char *value = pinned(d, section, option->key);
@@ -174,14 +177,14 @@ static void draw_yaml(draw *d) {
     d9_text_add(&d->yaml, "data: {dataset: synthetic, synthetic_train: %d, synthetic_test: 5, image_size: %d}\n",
                 2 * batch + (int)random_below(d, batch), sides[random_below(d, 3)]);
     write_sections(d);
-    d->model = d->untried >= 0 ? d->untried : (int)random_below(d, image_model_count());
+    d->model = d->forced_model >= 0 ? d->forced_model : (int)random_below(d, image_model_count());
     const d9_model *model = d9_model_at(d->model);
     d9_text_add(&d->yaml, "model: {name: %s, ", model->name);
     write_options(d, model->name, model->options, ", ");
     d9_text_add(&d->yaml, "}\ntricks: {");
     for (int t = 0; t < D9_TRICK_COUNT; t++) {
         static const d9_option none[] = {{0}};
-        if (t != d->untried_trick && (random_below(d, 5) < 3 || (conflicts_with(t, d->tricks) && random_below(d, 16))))
+        if (t != d->forced_trick && (random_below(d, 5) < 3 || (conflicts_with(t, d->tricks) && random_below(d, 16))))
             continue;
         d->tricks |= 1u << t;
         d9_text_add(&d->yaml, "%s: {", d9_trick_at(t)->name);
@@ -193,11 +196,12 @@ static void draw_yaml(draw *d) {
 
 #define FAIL(d, ...)                                                                                                   \
     do {                                                                                                               \
-        print_error("the draw with seed %llu:\n%s", (unsigned long long)(d)->seed, d9_text_get(&(d)->yaml));           \
+        print_error("random_configs 1 %llu %d %d:\n%s", (unsigned long long)(d)->seed, (d)->forced_model,              \
+                    (d)->forced_trick, d9_text_get(&(d)->yaml));                                                       \
         fail_msg(__VA_ARGS__);                                                                                         \
     } while (0)
 
-/* True for clocks, the only values of a checkpoint that differ between runs. */
+/* True for tensors of a checkpoint that hold measured times or speeds, which differ between runs. */
 static bool is_time(const char *name) {
     static const char *const times[] = {"epochs/seconds", "epochs/hours", "epochs/images_per_second"};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -228,7 +232,7 @@ static run_report train(const d9_config *config, const char *folder, int64_t sto
     return run_train(&options, NULL);
 }
 
-/* True if the draw trained to its end; false if numbers became non-finite, in both runs. */
+/* True if the draw trained to its end; false if numbers became non-finite, both without and with an interruption. */
 static bool check_resumed(draw *d, const d9_config *config) {
     char what[48], whole_folder[RUN_PATH_BYTES], parts_folder[RUN_PATH_BYTES];
     run_folder_make(whole_folder), run_folder_make(parts_folder); /* removed here: there may be thousands of draws */
@@ -249,7 +253,8 @@ static bool check_resumed(draw *d, const d9_config *config) {
     return ended;
 }
 
-typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome; /* ABSENT: no such backend; DIVERGED: inf, NaN */
+/* ABSENT: this machine lacks the backend or precision; DIVERGED: numbers became non-finite. */
+typedef enum outcome { ABSENT, REJECTED, DIVERGED, ENDED } outcome;
 
 static outcome check_draw(draw *d) {
     d9_context context, absent;
@@ -286,25 +291,25 @@ TEST(accepted_configurations_train_and_resume) {
     const unsigned all_models = (1u << image_model_count()) - 1, all_tricks = (1u << D9_TRICK_COUNT) - 1;
     for (uint64_t seed = first_seed;
          counts[ENDED] < wanted_count || (want_all && (models != all_models || tricks != all_tricks)); seed++) {
-        draw d = {.seed = seed, .state = seed, .untried = -1, .untried_trick = -1};
-        if (counts[ENDED] >= wanted_count && models != all_models) d.untried = __builtin_ctz(~models);
-        if (counts[ENDED] >= wanted_count && tricks != all_tricks) {
-            d.untried_trick = __builtin_ctz(~tricks);
-            d.tricks = 1u << d.untried_trick;
-        }
+        draw d = {.seed = seed, .state = seed, .forced_model = first_model, .forced_trick = first_trick};
+        if (counts[ENDED] >= wanted_count && models != all_models) d.forced_model = __builtin_ctz(~models);
+        if (counts[ENDED] >= wanted_count && tricks != all_tricks) d.forced_trick = __builtin_ctz(~tricks);
+        if (d.forced_trick >= 0) d.tricks = 1u << d.forced_trick;
         const outcome came = check_draw(&d);
         counts[came]++;
         if (came == ENDED) models |= 1u << d.model, tricks |= d.tricks;
-        if (counts[REJECTED] > wanted_count * MOST_REJECTED)
-            fail_msg("%d trained, %d were rejected; networks %x and tricks %x have trained", counts[ENDED],
-                     counts[REJECTED], models, tricks);
+        if (counts[REJECTED] > wanted_count * MOST_FAILED || counts[DIVERGED] > wanted_count * MOST_FAILED)
+            fail_msg("%d trained, %d were rejected, %d diverged; networks %x and tricks %x have trained", counts[ENDED],
+                     counts[REJECTED], counts[DIVERGED], models, tricks);
     }
-    print_message("%d trained to their end, %d left the finite numbers, %d were rejected, %d have no backend here\n",
+    print_message("%d trained to their end, %d became non-finite, %d were rejected, %d have no backend here\n",
                   counts[ENDED], counts[DIVERGED], counts[REJECTED], counts[ABSENT]);
 }
 
 TEST_MAIN(count, arguments) {
     if (count > 1 && (wanted_count = (int)strtol(arguments[1], NULL, 10)) <= 0) return 2;
     if (count > 2) first_seed = strtoull(arguments[2], NULL, 10), want_all = false;
+    if (count > 4) first_model = (int)strtol(arguments[3], NULL, 10), first_trick = (int)strtol(arguments[4], NULL, 10);
+    if (first_model >= image_model_count() || first_trick >= D9_TRICK_COUNT) return 2;
     return test_run(NULL);
 }

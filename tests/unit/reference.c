@@ -1,5 +1,5 @@
-/* The reference backend: compared with loops written here, types with each other, several threads with one. gradients.c
- * tests its gradients. */
+/* The reference backend: its results, compared with loops written here, across types and across numbers of threads;
+ * wrong indices; and the comparators of the tests. gradients.c tests its gradients. */
 #include "core/system.h"
 #include "tests/support/augment_by_hand.h"
 #include "tests/support/backend_test.h"
@@ -31,7 +31,7 @@ TEST(every_op_writes_all_of_its_outputs) {
                 for (int64_t k = 0; k < op_count(&c, id); k++) {
                     assert_true(!isnan(many_a[k]));
                     if (c.graph->values[id].type == D9_I32 && (op_spec_op(i) != D9_OP_STREAM || o == 0))
-                        assert_true(many_a[k] != -1); /* unwritten: -1, as are labels after a stream's end */
+                        assert_true(many_a[k] != -1); /* unwritten integers are -1, as are labels at a stream's end */
                 }
             }
             op_case_free(&c);
@@ -80,12 +80,12 @@ typedef struct place {
     int64_t n, h, w, c;
 } place;
 
-static place index_in_batch(const int64_t *shape, int64_t i) {
+static place place_of(const int64_t *shape, int64_t i) {
     return (place){i / shape[3] / shape[2] / shape[1], i / shape[3] / shape[2] % shape[1], i / shape[3] % shape[2],
                    i % shape[3]};
 }
 
-/* The element of an image input (N, H, W, C) at a place; NAN outside. */
+/* Element (n, h, w, k) of input 0 (N, H, W, C); NAN outside the image. */
 static double pixel(const op_case *c, int64_t n, int64_t h, int64_t w, int64_t k) {
     const int64_t *x = dims(c, 0);
     return h < 0 || w < 0 || h >= x[1] || w >= x[2] ? (double)NAN
@@ -95,7 +95,7 @@ static double pixel(const op_case *c, int64_t n, int64_t h, int64_t w, int64_t k
 static double conv_by_hand(const op_case *c, int64_t i) {
     const d9_conv_attributes *conv = &c->graph->nodes[0].as.conv;
     const int64_t inputs = dims(c, 0)[3];
-    const place y = index_in_batch(out_dims(c), i);
+    const place y = place_of(out_dims(c), i);
     double sum = 0;
     for (int64_t k = 0; k < conv->kernel * conv->kernel * inputs; k++) {
         const int64_t kh = k / inputs / conv->kernel, kw = k / inputs % conv->kernel;
@@ -139,7 +139,7 @@ static double norm_eval_by_hand(const op_case *c, int64_t i) {
 
 static double pooled(const op_case *c, int64_t i, bool mean) {
     const d9_pool_attributes *pool = &c->graph->nodes[0].as.pool;
-    const place y = index_in_batch(out_dims(c), i);
+    const place y = place_of(out_dims(c), i);
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < pool->kernel * pool->kernel; k++) {
         const double x = pixel(c, y.n, y.h * pool->stride - pool->pad + k / pool->kernel,
@@ -164,7 +164,7 @@ static double slice_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[i / taken * dims(c, 0)[3] + c->graph->nodes[0].as.slice.offset + i % taken];
 }
 
-/* Step 4; elements whose random word is below p 2^32 are dropped. */
+/* Step 4. Each element, sample or batch (`unit`) whose random number in [0, 1) is below p is dropped. */
 static double dropout_by_hand(const op_case *c, int64_t i) {
     const d9_dropout_attributes *dropout = &c->graph->nodes[0].as.dropout;
     const int64_t *x = dims(c, 0), row = op_count(c, 0) / (c->graph->values[0].shape.rank == 3 ? x[0] * x[1] : x[0]),
@@ -247,7 +247,7 @@ static double draw_by_hand(const op_case *c, int64_t i) {
 static double augment_by_hand(const op_case *c, int64_t i) {
     const d9_batch_attributes *augment = &c->graph->nodes[0].as.batch;
     const int64_t *y = out_dims(c), *all = c->graph->values[c->graph->nodes[0].inputs[0]].shape.d;
-    const place at_y = index_in_batch(y, i);
+    const place at_y = place_of(y, i);
     int64_t row = at_y.h, column = at_y.w;
     const double *draws = content(c, 2) + at_y.n * D9_DRAW_SLOTS;
     const double square = (double)augment->rule.settings[D9_AUGMENT_CUTOUT][0];
@@ -280,7 +280,7 @@ static double tokens_by_hand(const op_case *c, int64_t i) {
     return content(c, 0)[sample_of(c, 1, c->graph->nodes[0].as.batch.batch, i % samples) * length + i / samples];
 }
 
-/* Step 4 with 3 per epoch is the second window. *label: the next token. At a column's end the token is 0, *label -1. */
+/* Step 4 with 3 steps per epoch is the second window. *label: the next token. At a column's end: token 0, label -1. */
 static double stream_and_label(const op_case *c, int64_t i, double *label) {
     const d9_batch_attributes *stream = &c->graph->nodes[0].as.batch;
     const int64_t columns = out_dims(c)[1], length = dims(c, 0)[0] / stream->batch, at = out_dims(c)[0] + i / columns;
@@ -330,7 +330,7 @@ static double unit_by_hand(d9_recurrent_cell cell, const double *x, const double
 
 enum { MOST_UNITS = 130 };
 
-/* Computes y (T, N, H) and, for LSTM, the cell state after each token, in `memory` (T, N, H); other cells: unused. */
+/* Computes y (T, N, H) and `memory` (T, N, H), LSTM's cell state after each token; meaningless for other cells. */
 static void recur_by_hand(const op_case *c, double *y, double *memory) {
     const d9_node *node = &c->graph->nodes[0];
     const int64_t tokens = out_dims(c)[0], n = out_dims(c)[1], units = out_dims(c)[2], rows = dims(c, 0)[2];
@@ -459,7 +459,7 @@ TEST(norm_moves_the_running_statistics) {
 
 enum { LARGEST = 70 * 117 };
 
-/* c (m, n) = a (m, k) b, with b (k, n), or (n, k) transposed if `turned`. */
+/* c (m, n) = a (m, k) b with b (k, n); if `turned`, b is stored transposed, (n, k). */
 static void multiply(const double *a, const double *b, bool turned, int64_t m, int64_t n, int64_t k, double *c) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -475,15 +475,16 @@ static double length_of(const double *x, int64_t count) {
     return sqrt(sum);
 }
 
-/* Iterates x = by[0] x + by[1] A x + by[2] A^2 x with A = x x^T, also if x has more rows than columns. */
-static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const double *by, int iterations) {
+/* Iterates x = k[0] x + k[1] A x + k[2] A^2 x, k the coefficients and A = x x^T, also for more rows than columns. */
+static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const double *coefficients, int iterations) {
     static double inner[LARGEST], square[LARGEST], next[LARGEST];
     for (int t = 0; t < iterations; t++) {
         multiply(x, x, true, rows, rows, columns, inner);
         multiply(inner, inner, false, rows, rows, rows, square);
-        for (int64_t i = 0; i < rows * rows; i++) square[i] = by[1] * inner[i] + by[2] * square[i];
+        for (int64_t i = 0; i < rows * rows; i++)
+            square[i] = coefficients[1] * inner[i] + coefficients[2] * square[i];
         multiply(square, x, false, rows, columns, rows, next);
-        for (int64_t i = 0; i < rows * columns; i++) x[i] = by[0] * x[i] + next[i];
+        for (int64_t i = 0; i < rows * columns; i++) x[i] = coefficients[0] * x[i] + next[i];
     }
 }
 
@@ -518,7 +519,7 @@ TEST(orthogonal_updates_equal_their_definition) {
     assert_true(checked >= 4);
 }
 
-/* Updates must be finite for a filter of zeros, and without a gradient only renormalise and decay the filter. */
+/* Updates must be finite for a filter of zeros; with zero gradient and velocity, they only renormalise and decay. */
 TEST(orthogonal_updates_divide_by_no_zero) {
     for (int zero = 0; zero < 3; zero++) {
         op_case c;

@@ -1,5 +1,5 @@
-/* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records: pairs, intervals,
- * Holm's correction, epochs saved, verdicts, the frontier of a search. statistics.c tests the statistics. */
+/* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records, such as pairs,
+ * intervals, Holm's correction, epochs saved, verdicts, a search's frontier. statistics.c tests the statistics. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "report/report_parts.h"
@@ -44,7 +44,7 @@ static const d9_column columns[] = {
     {"nothing", "Nothing", NULL, 2, false},
 };
 
-static void make_figures(d9_arena *arena, d9_report_table *table) {
+static void make_table(d9_arena *arena, d9_report_table *table) {
     OK(d9_report_table_make(&context, arena, "sample", columns, 4, 3, table));
     d9_report_table_set_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
     d9_report_table_set_number(table, 0, 1, 0.00001);
@@ -62,7 +62,7 @@ static void assert_holds(const char *text, const char *part) {
 REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
     d9_arena arena = {0};
     d9_report_table table;
-    make_figures(&arena, &table);
+    make_table(&arena, &table);
     d9_text *text = test_text();
     d9_report_table_tsv(&table, text);
     assert_string_equal(d9_text_get(text), "name\tp\tdifference\tnothing\n"
@@ -75,7 +75,7 @@ REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
     assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
     assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
     assert_holds(html, "data-value=\"1e-05\">&lt;0.0001</td>");
-    assert_holds(html, ">" MINUS "0.31</td>");             /* a minus sign */
+    assert_holds(html, ">" MINUS "0.31</td>");
     assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* zero has no sign */
     assert_holds(html, ">+12.00</td>");
     assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
@@ -98,8 +98,8 @@ REPORT_TEST(test_a_column_without_heading_joins_the_previous_one) {
     d9_report_table table;
     d9_text *html = test_text(), *tsv = test_text();
     OK(d9_report_table_make(&context, &arena, "sample", joined, 4, 2, &table));
-    D9_FIGURES_ROW(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
-    D9_FIGURES_ROW(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
+    D9_TABLE_CELLS(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
+    D9_TABLE_CELLS(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
     d9_report_table_html(&table, html);
     d9_report_table_tsv(&table, tsv);
     assert_holds(d9_text_get(html), ">" MINUS "1.5 to 2.0</td>");
@@ -126,8 +126,8 @@ static void list_run(const char *arm, int seed, const char *of, char at[256]) {
     json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
 }
 
-/* Adds an arm with finished runs with seeds from `first_seed` on; "NAME,train.epochs=N" trains for N epochs, other
- * names for 10. */
+/* Adds an arm with `count` finished runs with seeds from `first_seed` on. Their scores with TTA are `scores`; those
+ * without are 1 less. The arm "NAME,train.epochs=N" trains for N epochs, others for 10. */
 static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
     char at[256];
     const char *epochs = strstr(name, "train.epochs=");
@@ -151,7 +151,7 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
     }
 }
 
-/* Lists a run that was started and has failed (`failed`) or not ended. `at`: the path of its failure.json. */
+/* Lists a run that was started and has failed (`failed`) or not ended. `at`: receives the path of its failure.json. */
 static void list_failure(const char *arm, int seed, bool failed, char at[256]) {
     list_run(arm, seed, arm, at);
     run_make_directory(folder, at);
@@ -166,7 +166,7 @@ static void add_twin(const char *name, const char *baseline, const char *other, 
     for (int seed = 1; seed <= count; seed++) list_run(name, seed, other, at);
 }
 
-/* Writes experiment.json with the arms and runs added since the last one. */
+/* Writes experiment.json with the arms and runs added since the previous call, and frees the report. */
 static void write_experiment(void) {
     write_json(run_path(folder, "experiment.json"),
                json_pack("{s:s, s:s, s:s, s:f, s:[i], s:{s:s, s:[i, i]}, s:o, s:o}", "title", "t", "question", "q",
@@ -215,7 +215,7 @@ REPORT_TEST(test_differences_are_paired_by_seed) {
     assert_holds(report->verdict, "The other shows none with 4 seeds");
 }
 
-/* A folder lists seed10 before seed2; an arm's runs are still sorted by seed. */
+/* An arm's runs are sorted by seed, in whatever order experiment.json lists them. */
 REPORT_TEST(test_runs_are_sorted_by_seed) {
     add_arm("base", NULL, 1, 4, low);
     add_arm("better", "base", 1, 4, high);
@@ -308,15 +308,15 @@ static const char *field_of(const char *tsv, const char *name, int row) {
     static char field[256];
     int column = 0;
     const size_t length = strlen(name);
-    for (const char *at = tsv; strncmp(at, name, length) != 0 || !strchr("\t\n", at[length]); column++)
-        assert_non_null(at = strpbrk(at, "\t\n") + 1);
-    for (; row >= 0; row--) assert_non_null(tsv = strchr(tsv, '\n') + 1);
-    for (; column > 0; column--) assert_non_null(tsv = strchr(tsv, '\t') + 1);
+    for (const char *at = tsv; strncmp(at, name, length) != 0 || !strchr("\t\n", at[length]); column++, at++)
+        assert_non_null(at = strpbrk(at, "\t\n"));
+    for (; row >= 0; row--, tsv++) assert_non_null(tsv = strchr(tsv, '\n'));
+    for (; column > 0; column--, tsv++) assert_non_null(tsv = strchr(tsv, '\t'));
     snprintf(field, sizeof field, "%.*s", (int)strcspn(tsv, "\t\n"), tsv);
     return field;
 }
 
-/* Checks a column, with its rows separated by spaces and "-" for an empty text or a missing number. */
+/* Checks a column. `wanted`: its rows separated by spaces, with "-" for an empty text or a missing number. */
 static void assert_column(const char *table_name, const char *key, const char *wanted) {
     const d9_report_table *table = find_table(table_name);
     char got[1024] = "";
@@ -506,8 +506,7 @@ REPORT_TEST(test_runs_that_stopped_early_count_their_own_epochs) {
     assert_holds(d9_text_get(text), "\ttricks\t5\t93.6\t");
 }
 
-/* Each row: arms (`of`: the arm whose runs it shares), parts of the verdict, and a part that the verdict must not have.
- */
+/* Each row: arms (`of`: the arm whose runs it shares, or NULL), parts of the verdict, and a part that it must lack. */
 REPORT_TEST(test_verdicts_follow_from_the_runs) {
     static const double with[] = {94.21, 94.5}, without[] = {94.01, 94.3}, same[] = {94.3, 94.3},
                         rest[] = {93.0, 93.1, 93.2, 93.1}, apart[] = {10, 90}, below[] = {60, 20},

@@ -1,4 +1,4 @@
-/* Schedules and the steps in which nodes run: pure functions of the step, and the tables and nodes of programs. */
+/* Learning rate schedules, the steps in which nodes run, and numbers of operations: of recipes and small examples. */
 #include "graph/edit.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -16,7 +16,7 @@ static const d9_update_attributes *update_of(const d9_program *program, d9_op op
     return &program_node(&program->train, op, role)->as.update;
 }
 
-/* Learning rates of dawn94, in steps counted from 1; 1/194 is 0.0051546. */
+/* Published learning rates of dawn94; steps are counted from 1. */
 static const struct {
     int64_t step;
     double rate;
@@ -135,9 +135,9 @@ static double forward_of(double side) {
            2 * 256 * 256 * 9 * s2 * s2 + 256 * 256 * 9 * s3 * s3 + 2560;
 }
 
-/* The record of July 2026: learning rates fall over 272 of 284 steps, to a twentieth; images have 24, 28 and 32
- * pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights become their moving average, which
- * keeps 0.7 of itself. */
+/* The record of July 2026, 284 steps: learning rates fall linearly towards 0 in step 272, but not below a twentieth of
+ * the peak; images have 24, 28 and 32 pixels for 96, 96 and 92 steps; from step 264 on, every four steps the weights
+ * become their moving average, which keeps 0.7 of itself. */
 TEST(fewest94_has_the_published_steps) {
     const d9_program *p = load_program("fewest94.yaml");
     assert_ints(p->steps_per_epoch, 32, p->steps, 284);
@@ -210,7 +210,7 @@ TEST(knots_have_their_units) {
 TEST(knots_never_go_back) {
     const d9_knot knots[] = {
         {0, D9_KNOT_EPOCHS}, {1.5, D9_KNOT_EPOCHS}, {2, D9_KNOT_BEFORE_END}, {0, D9_KNOT_BEFORE_END}};
-    d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* of 2 epochs: 0, 1.5, 0 -> 1.5, 2 */
+    d9_schedule s = SCHEDULE(4, knots, 0, 3, 1, 0); /* in 2 epochs: at 0, 1.5, 0 (moved to 1.5) and 2 */
     assert_near(d9_schedule_at(&s, 13, 10, 2), 2.8, 1e-14);
     assert_near(d9_schedule_at(&s, 14, 10, 2), 1, 1e-14);
     assert_near(d9_schedule_at(&s, 16, 10, 2), 0.6, 1e-14);

@@ -1,4 +1,4 @@
-/* Searches: files and their errors, drawn values, and which run comes next. */
+/* Searches: files and their errors, drawn values, budgets, and which run comes next; also the next run of a grid. */
 #include "core/system.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
@@ -35,8 +35,7 @@ static const char *value_of(const d9_arm *arm, const char *key) {
     "    tricks.celu: {choice: [off, {alpha: {uniform: [0.1, 0.4]}}]}\n"
 #define SEARCH "config: tiny.yaml\nsearch:\n  seed: 2\n  trials: "
 
-/* The values were computed by a separate program in Python from Philox (SC11), SHA-256 and the description in sample.c.
- */
+/* Computed by a separate Python program from Philox (SC11), SHA-256 and the description in sample.c. */
 TEST(values_follow_from_seed_trial_and_place) {
     static const char *const rows[3][5] = {
         {"0.6865", "0.002063", "[4, 4, 8, 8]", "on", "off"},
@@ -87,7 +86,7 @@ TEST(values_fill_their_ranges) {
         logs += log10(config->train.weight_decay);
         counts[(int)config->train.epochs]++;
     }
-    /* five standard errors: 0.4 / sqrt(12 x 400), 2 / sqrt(12 x 400), and sqrt(400 x 3/16) */
+    /* at most five standard errors, which are 0.4 / sqrt(12 x 400), 2 / sqrt(12 x 400) and sqrt(400 x 3/16) */
     assert_true(fabs(sum / 400 - 0.7) < 0.029 && fabs(logs / 400 + 3) < 0.145);
     for (int e = 1; e <= 4; e++) assert_true(abs(counts[e] - 100) < 44);
 }
@@ -104,7 +103,7 @@ TEST(a_narrow_range_has_many_values) {
         for (int s = 0; s < t; s++) repeats |= strcmp(value, value_of(&experiment->arms[s], "train.momentum")) == 0;
         values += !repeats;
     }
-    assert_true(values > 45); /* 490 numbers */
+    assert_true(values > 45); /* the range has about 490 */
 }
 
 /* A rung is finished if all recorded seeds are, so a call with fewer seeds cannot continue the search. */
@@ -271,7 +270,7 @@ TEST(runs_of_other_processes_and_failed_runs_are_not_selected) {
     assert_int_equal(next_run(&experiment, seen), -1);
 }
 
-/* A rung of seeds has several runs, and the score of a trial is the mean over all its seeds. */
+/* A promotion to a rung of more seeds starts a run for each added seed. */
 TEST(a_rung_of_seeds_has_several_runs) {
     static const double rungs[] = {1, 3};
     const d9_experiment experiment = bare_search(4, true, 2, rungs);
@@ -333,20 +332,20 @@ TEST(a_budget_ends_a_rung_of_seeds) {
     assert_int_equal(next_run(&experiment, seen), -1);
 }
 
-/* The gain is the score with all views, negated if lower is better. */
-TEST(gain_is_the_score_or_its_negative) {
+/* rank_score is the score with all views, negated if lower is better. */
+TEST(rank_score_is_the_score_or_its_negative) {
     d9_run_state run = {.kind = D9_RUN_DONE, .score = 3, .score_tta = 4, .process_seconds = NAN, .teraflop = NAN};
     for (int i = 0; d9_measure_at(i); i++) {
         const double sign = d9_measure_at(i)->higher_is_better ? 1 : -1;
         run.measure = d9_measure_at(i);
         run.views = 1;
-        assert_true(d9_run_summarise(&run).gain == 3 * sign && d9_run_summarise(&run).teraflop == 0);
+        assert_true(d9_run_summarise(&run).rank_score == 3 * sign && d9_run_summarise(&run).teraflop == 0);
         run.views = 2;
-        assert_true(d9_run_summarise(&run).gain == 4 * sign && d9_run_summarise(&run).seconds == 0);
+        assert_true(d9_run_summarise(&run).rank_score == 4 * sign && d9_run_summarise(&run).seconds == 0);
     }
 }
 
-/* The next run of a grid is the first that is neither finished, failed, running nor also a run of an earlier arm. */
+/* The next run of a grid is the first that is not finished, failed, running or shared with an earlier arm. */
 TEST(a_grid_takes_its_first_run_that_is_left) {
     d9_experiment *experiment =
         experiment_load("config: tiny.yaml\nseeds: 2\narms: {a: {}, b: {}, c: {without: [flip]}}\n");
@@ -361,7 +360,7 @@ TEST(a_grid_takes_its_first_run_that_is_left) {
     assert_true(d9_experiment_planned_share(experiment, 0) == 1 && d9_experiment_planned_share(experiment, 1) == 0);
 }
 
-/* Reads the states of runs from their folders: a result, a failure, a rung that no trial has entered. */
+/* Reads the states of runs from their folders: no folder, a result, a failure. */
 TEST(states_are_read_from_disk) {
     d9_experiment *experiment = experiment_load(SEARCH "3\n  rungs: {seeds: [1, 2]}\n  ranges:\n" MOMENTUM);
     d9_run_summary seen[6] = {0};
@@ -374,9 +373,9 @@ TEST(states_are_read_from_disk) {
     OK(d9_run_train(&context, experiment, out, 0, &options, &made, &trained));
     OK(d9_experiment_update_seen(&context, experiment, out, seen));
     assert_ints(seen[0].kind, D9_RUN_DONE, next_run(experiment, seen), 1);
-    assert_true(seen[0].gain == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
+    assert_true(seen[0].rank_score == made.score && seen[0].teraflop > 0 && seen[0].seconds > 0);
     const d9_run_summary after = d9_run_summarise(&made);
-    assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.gain == seen[0].gain);
+    assert_true(fabs(after.teraflop / seen[0].teraflop - 1) < 1e-9 && after.rank_score == seen[0].rank_score);
     run_make_directory(out, "runs/trial0002/seed1");
     OK(d9_file_write(&context, run_path(out, "runs/trial0002/seed1/failure.json"), "{\"message\": \"m\"}", 16));
     OK(d9_experiment_update_seen(&context, experiment, out, seen));

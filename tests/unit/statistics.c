@@ -1,5 +1,5 @@
-/* The statistics, compared with R row by row of tests/golden/statistics.tsv, and cases that R does not define: too few,
- * equal, or no values. */
+/* The statistics, compared with R row by row of tests/golden/statistics.tsv, and special cases: too few, equal, missing
+ * or no values. */
 #include "core/system.h"
 #include "report/statistics.h"
 #include "tests/support/runs.h"

@@ -1,7 +1,6 @@
 /* Files of tensors: safetensors, written and read back, and files of torch.save. Invalid, truncated and damaged files
- * are rejected, as are pickles that call anything. tests/cli/from.sh compares the features of read weights with
- * PyTorch's.
- */
+ * are rejected, as are pickles that call other functions than torch.save's. tests/cli/from.sh compares the features of
+ * read weights with PyTorch's. */
 #include <zlib.h>
 #include "core/system.h"
 #include "record/safetensors.h"
@@ -243,7 +242,7 @@ TEST(memory_that_runs_out_is_an_error) {
 
 /* ---- archives and pickles made here ---- */
 
-typedef struct archive {
+typedef struct archive { /* a ZIP archive: its files so far; their entries, which close_archive appends */
     uint8_t bytes[8192], directory[1024];
     size_t size, directory_size;
     int count;
@@ -277,7 +276,7 @@ static void close_archive(archive *a) {
 
 static d9_status decode(const void *bytes, size_t size) {
     d9_safetensors *file = (d9_safetensors *)1;
-    const uint8_t *own = memcpy(test_memory(size), bytes, size); /* of this size, for the address sanitizer */
+    const uint8_t *own = memcpy(test_memory(size), bytes, size); /* so the address sanitizer sees reads beyond `size` */
     d9_context_clear(&context);
     const d9_status status = d9_pytorch_decode(&context, "file.pth", own, size, &file);
     assert_true(status == D9_OK ? file != NULL : file == NULL);

@@ -1,5 +1,5 @@
-/* Protocol buffer messages and TensorBoard files: published encodings byte by byte, nesting, and a full disk.
- * tests/cli/tensorboard.sh decodes whole files. */
+/* Protocol buffer messages, checksums and TensorBoard files: published encodings byte by byte, nesting, numbers that
+ * are not finite, names of files, a full disk. tests/cli/tensorboard.sh decodes whole files. */
 #include "core/system.h"
 #include "record/tensorboard.h"
 #include "tests/support/runs.h"
@@ -13,7 +13,7 @@ static void assert_message(d9_message *message, const void *bytes, size_t size) 
     d9_message_clear(message);
 }
 
-/* Examples of protobuf.dev/programming-guides/encoding, and varints of ten bytes and of a tag of two bytes. */
+/* Examples of protobuf.dev/programming-guides/encoding; a varint of ten bytes, a tag of two, fixed-width numbers. */
 TEST(messages_are_encoded_as_published) {
     d9_message m;
     d9_message_init(&context, &m);
@@ -94,7 +94,8 @@ TEST_WITH(const char *folder, values_that_are_not_finite_are_omitted, run_folder
     d9_tensorboard_close(&board);
 }
 
-/* TensorBoard reads files in the order of their names. The clock goes back, returns to the first time, and goes on. */
+/* TensorBoard reads files in the order of their names, so a new file's name must follow those of dawn9's earlier files,
+ * also if the clock goes back, returns to the first time, and goes on. */
 TEST_WITH(const char *folder, a_later_file_is_later_by_name, run_folder_set_up) {
     static const double times[] = {1.5e9, 1.4e9, 1.5e9, 1.6e9};
     static const char *const names[] = {"1500000000.dawn9.000000010", "1500000001.dawn9.000000009",

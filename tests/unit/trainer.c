@@ -1,5 +1,5 @@
-/* The trainer on the reference backend: repeated, stopped and resumed, saved and loaded; interrupts; non-finite losses.
- * trainer_faults.c tests failures of the disk. */
+/* The trainer on the reference backend: runs repeated, stopped and resumed; checkpoints, evaluations, interrupts,
+ * observers, non-finite losses, saved models. trainer_faults.c tests failures of the disk. */
 #include "exchange/model.h"
 #include "graph/op.h"
 #include "tests/support/runs.h"
@@ -18,7 +18,7 @@ TEST(seeds_repeat_in_every_precision) {
     }
 }
 
-/* Stops after every possible step. */
+/* Stops after each step except the last. */
 RUN_TEST(test_a_run_resumes_from_every_step) {
     int64_t stops[RUN_STEPS];
     for (int64_t s = 1; s <= RUN_STEPS; s++) stops[s - 1] = s % RUN_STEPS;
@@ -38,7 +38,7 @@ RUN_TEST(test_a_run_resumes_three_times) {
         else
             run_assert_equal(&part, run_fixture_report(b), "stopped three times");
     }
-    assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model */
+    assert_false(run_has(b->folder, "checkpoint.safetensors")); /* keep: model removes it at the end */
 }
 
 /* --resume without an earlier run starts a run. A finished run and a checkpoint are deleted only with --overwrite,

@@ -10,17 +10,17 @@ enum { STOP = 7, MOST_ROWS = 8 };
 static const char checkpoint[] = "checkpoint.safetensors";
 
 /* A run that stopped after STOP steps, and a session of it that reads checkpoints. */
-typedef struct bench {
+typedef struct fixture {
     d9_config *config;
     const char *folder, *path;
     d9_session *session;
     d9_safetensors *file; /* the checkpoint as written */
     d9_epoch_row rows[MOST_ROWS];
     d9_progress_state progress;
-} bench;
+} fixture;
 
 static int set_up(void **state) {
-    static bench b;
+    static fixture b;
     memset(&b, 0, sizeof b);
     context.system = run_system();
     b.config = run_config("reference", "f32", "");
@@ -34,10 +34,10 @@ static int set_up(void **state) {
     return 0;
 }
 
-#define CHECKPOINT_TEST(name) TEST_WITH(bench *b, name, set_up)
+#define CHECKPOINT_TEST(name) TEST_WITH(fixture *b, name, set_up)
 
 /* Writes a checkpoint of these tensors and the metadata of `file`, with the right checksum. */
-static void write_tensors(bench *b, const d9_tensor *tensors, int count) {
+static void write_tensors(fixture *b, const d9_tensor *tensors, int count) {
     uint8_t *bytes;
     size_t size;
     OK(d9_safetensors_encode(&context, b->path, tensors, count, b->file->metadata, b->file->metadata_count, &bytes,
@@ -48,30 +48,30 @@ static void write_tensors(bench *b, const d9_tensor *tensors, int count) {
 }
 
 /* Writes b->file as the checkpoint. */
-static void write_checkpoint(bench *b) { write_tensors(b, b->file->tensors, b->file->tensor_count); }
+static void write_checkpoint(fixture *b) { write_tensors(b, b->file->tensors, b->file->tensor_count); }
 
-static d9_status read_into(bench *b, d9_session *session) {
+static d9_status read_into(fixture *b, d9_session *session) {
     b->progress = (d9_progress_state){.epochs = b->rows};
     return d9_checkpoint_read(session, b->path, MOST_ROWS, &b->progress);
 }
 
-static d9_status read_back(bench *b) { return read_into(b, b->session); }
+static d9_status read_back(fixture *b) { return read_into(b, b->session); }
 
 /* A session with these options, which differ from those of the checkpoint, must reject it. */
-static void assert_checkpoint_rejected(bench *b, const d9_session_options *options) {
+static void assert_checkpoint_rejected(fixture *b, const d9_session_options *options) {
     assert_int_equal(read_into(b, run_session_open(options)), D9_USAGE);
     d9_context_clear(&context);
 }
 
 /* Reading must fail with this status and a message with the file and the words. */
-static void assert_rejected(bench *b, d9_status wanted, const char *words) {
+static void assert_rejected(fixture *b, d9_status wanted, const char *words) {
     assert_int_equal(read_back(b), wanted);
     assert_words(context.message, b->path);
     assert_words(context.message, words), d9_context_clear(&context);
 }
 
 /* Reading must fail with D9_DATA and the words if `wrong` replaces the tensor `at`, which is restored afterwards. */
-static void assert_tensor_rejected(bench *b, d9_tensor *at, d9_tensor wrong, const char *words) {
+static void assert_tensor_rejected(fixture *b, d9_tensor *at, d9_tensor wrong, const char *words) {
     const d9_tensor whole = *at;
     char kept[160];
     snprintf(kept, sizeof kept, "%s", words);
@@ -81,27 +81,27 @@ static void assert_tensor_rejected(bench *b, d9_tensor *at, d9_tensor wrong, con
     *at = whole;
 }
 
-static d9_tensor *find_tensor(bench *b, const char *name) {
+static d9_tensor *find_tensor(fixture *b, const char *name) {
     for (int t = 0; t < b->file->tensor_count; t++)
         if (strcmp(b->file->tensors[t].name, name) == 0) return &b->file->tensors[t];
     fail_msg("the checkpoint has no %s", name);
     return NULL;
 }
 
-static const char **find_metadata(bench *b, const char *key) {
+static const char **find_metadata(fixture *b, const char *key) {
     for (int m = 0; m < b->file->metadata_count; m++)
         if (strcmp(b->file->metadata[m].key, key) == 0) return &b->file->metadata[m].value;
     fail_msg("the metadata has no %s", key);
     return NULL;
 }
 
-static d9_buffer find_accumulator(const bench *b, const char *name) {
+static d9_buffer find_accumulator(const fixture *b, const char *name) {
     const d9_buffer buffer = d9_accumulator_find(&b->session->program.accumulators, name);
     assert_true(buffer != D9_BUFFER_COUNT);
     return buffer;
 }
 
-/* Every value has its name, shape and the numbers that the session has after reading. */
+/* Every parameter and statistic has its name, shape and the numbers that the session has after reading. */
 CHECKPOINT_TEST(test_a_checkpoint_has_each_value_by_name) {
     const d9_graph *graph = &b->session->program.train;
     int values = 0;
@@ -178,7 +178,7 @@ CHECKPOINT_TEST(test_unknown_tensors_are_rejected) {
     }
 }
 
-/* A changed bit in the second half of the file, or another checksum, is rejected. */
+/* A changed bit in the second half of the file, at some ten places, or another checksum is rejected. */
 CHECKPOINT_TEST(test_a_wrong_checksum_is_rejected) {
     size_t size;
     uint8_t *bytes = run_read_file(b->path, &size);
@@ -194,12 +194,12 @@ CHECKPOINT_TEST(test_a_wrong_checksum_is_rejected) {
     assert_rejected(b, D9_DATA, "");
 }
 
-static run_report resume(bench *b, const d9_config *config, uint64_t seed) {
+static run_report resume(fixture *b, const d9_config *config, uint64_t seed) {
     return run_train(&(d9_train_options){.config = config, .seed = seed, .out = b->folder, .resume = true}, NULL);
 }
 
 /* A rejected run must have left the checkpoint unchanged: the run that wrote it resumes from it. */
-static void assert_still_resumes(bench *b, const char *what) {
+static void assert_still_resumes(fixture *b, const char *what) {
     static run_report whole;
     if (!whole.epoch_count) whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 7});
     const run_report rest = resume(b, b->config, 7);
@@ -353,7 +353,7 @@ CHECKPOINT_TEST(test_wrong_sizes_of_epoch_rows_are_rejected) {
 }
 
 /* A file with `number` as the first or the `last` element of the tensor must be rejected. */
-static void check_number(bench *b, d9_tensor *at, bool last, const void *number) {
+static void check_number(fixture *b, d9_tensor *at, bool last, const void *number) {
     const size_t element = d9_tensor_type_bytes(at->type);
     d9_tensor wrong = *at;
     uint8_t *bytes = test_memory(at->size);
@@ -424,7 +424,7 @@ static const char *resume_on_two(const char *folder, const char *backend) {
 TEST_WITH(const char *folder, resuming_on_more_threads_warns_on_onednn, run_folder_set_up) {
     assert_string_equal(resume_on_two(folder, "reference"), "");
     if (run_missing(&context, "onednn", "f32", NULL)) skip_for("onednn", context.message);
-    if (d9_processors(NULL) < 2) return; /* there is only one thread */
+    if (d9_processors(NULL) < 2) skip_for("processors", "resuming on two threads needs two processors");
     const char *warning = resume_on_two(folder, "onednn");
     assert_non_null(strstr(warning, "--threads 1"));
     assert_non_null(strstr(warning, checkpoint));

@@ -275,7 +275,7 @@ static void check_failing_call(run_fixture *b, each_call kind, int64_t k) {
     char what[64];
     snprintf(what, sizeof what, "%s %lld", each_call_names[kind], (long long)k);
     const run_report report = train_planted(b, &p, false);
-    assert_true(p.met);
+    assert_true(p.reached);
     run_check_files(b->folder, what);
     if (report.status == D9_OK)
         return run_assert_equal(&report, run_fixture_report(b), what); /* the call did not matter */
@@ -288,15 +288,15 @@ static void check_failing_call(run_fixture *b, each_call kind, int64_t k) {
     run_assert_equal(&again, run_fixture_report(b), what);
 }
 
-enum { SOME = 20 / TEST_SHARE }; /* most calls tried of each kind */
-static bool every;               /* tries all calls */
+enum { SOME = 20 / TEST_SHARE }; /* at most so many calls of each kind are tried */
+static bool try_all_calls;
 
 FAULT_TEST(test_runs_survive_or_report_a_failing_call) {
     b->config->keep = D9_KEEP_MODEL;
     planted counted = {.victim = 0};
     OK(train_planted(b, &counted, false).status);
     for (int kind = 0; kind < CALL_COUNT; kind++) {
-        const int64_t step = every ? 1 : 1 + counted.calls[kind] / SOME;
+        const int64_t step = try_all_calls ? 1 : 1 + counted.calls[kind] / SOME;
         for (int64_t k = 1; k <= counted.calls[kind]; k += step) {
             clear_folder(b);
             check_failing_call(b, (each_call)kind, k);
@@ -306,6 +306,6 @@ FAULT_TEST(test_runs_survive_or_report_a_failing_call) {
 }
 
 TEST_MAIN(count, arguments) {
-    every = count == 2 && strcmp(arguments[1], "all") == 0;
+    try_all_calls = count == 2 && strcmp(arguments[1], "all") == 0;
     return test_run(NULL);
 }

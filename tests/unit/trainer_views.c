@@ -5,22 +5,22 @@
 #include "tests/support/test.h"
 #include "train/trainer.h"
 
-typedef struct bench {
-    d9_config *config; /* eight epochs, two views, 10 validation images */
-    d9_result every;   /* of a run that computes all views in every evaluation */
+typedef struct fixture {
+    d9_config *config;   /* eight epochs, two views, 10 validation images */
+    d9_result all_views; /* of a run that computes all views in every evaluation */
     const char *folder;
-} bench;
+} fixture;
 
 static void free_result(void *result) { d9_result_free(&context, result); }
 
 static int set_up(void **state) {
-    static bench b;
+    static fixture b;
     b.config = run_config("reference", "f32", "");
     b.config->measure = d9_measure_find("perplexity");
     b.config->data.validation = 10, b.config->train.epochs = 8, b.config->target = 0;
     b.config->eval.tta = D9_EVAL_TTA_EVERY;
-    OK(d9_train(&context, &(d9_train_options){.config = b.config, .seed = 5}, &b.every));
-    test_keep(&b.every, free_result);
+    OK(d9_train(&context, &(d9_train_options){.config = b.config, .seed = 5}, &b.all_views));
+    test_keep(&b.all_views, free_result);
     b.config->eval.tta = D9_EVAL_TTA_LAST;
     b.folder = run_folder_new();
     *state = &b;
@@ -28,7 +28,7 @@ static int set_up(void **state) {
 }
 
 /* A run's result, which lives until the test ends. */
-static const d9_result *train(const bench *b) {
+static const d9_result *train(const fixture *b) {
     d9_result *result = test_memory(sizeof *result);
     OK(d9_train(&context, &(d9_train_options){.config = b->config, .seed = 5, .out = b->folder, .overwrite = true},
                 result));
@@ -38,7 +38,7 @@ static const d9_result *train(const bench *b) {
 static double plain(const d9_result *result, int64_t row) { return result->epochs[row].score; }
 static double with_views(const d9_result *result, int64_t row) { return result->epochs[row].score_tta; }
 typedef double (*score_function)(const d9_result *result, int64_t row);
-/* Returns the scores by which the best epoch is chosen. */
+/* Returns the scores that decide the best epoch, early stopping and the plateau under this eval.tta. */
 static score_function deciding_scores(int tta) { return tta == D9_EVAL_TTA_EVERY ? with_views : plain; }
 
 static int64_t lowest_row(const d9_result *result, score_function score, int64_t rows) {
@@ -58,11 +58,11 @@ static int64_t early_stop_epochs(const d9_result *result, score_function score, 
 static bool has_views(const d9_result *result, int64_t row) { return !isnan(with_views(result, row)); }
 
 /* The scores in each row must equal those of the run that computes all views. */
-static void check_rows(const bench *b, const d9_result *result) {
+static void check_rows(const fixture *b, const d9_result *result) {
     for (int64_t e = 0; e < result->epoch_count; e++) {
-        assert_true(plain(result, e) == plain(&b->every, e));
-        assert_true(result->epochs[e].eval_loss == b->every.epochs[e].eval_loss);
-        if (has_views(result, e)) assert_true(with_views(result, e) == with_views(&b->every, e));
+        assert_true(plain(result, e) == plain(&b->all_views, e));
+        assert_true(result->epochs[e].eval_loss == b->all_views.epochs[e].eval_loss);
+        if (has_views(result, e)) assert_true(with_views(result, e) == with_views(&b->all_views, e));
     }
 }
 
@@ -72,7 +72,7 @@ static int count_segments(const d9_result *result, d9_segment_kind kind) {
     return count;
 }
 
-/* The expected rows were worked out by hand. A score of 0 means: not evaluated after that epoch. */
+/* The expected values were worked out by hand. A score of 0 means: not evaluated after that epoch. */
 TEST(best_row_target_and_patience_equal_those_by_hand) {
     static const struct {
         double plain[4], views[4];
@@ -109,11 +109,11 @@ TEST(best_row_target_and_patience_equal_those_by_hand) {
     }
 }
 
-/* `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
-TEST_WITH(bench *b, only_the_last_evaluation_has_all_views, set_up) {
+/* eval.tta `last` changes neither the parameters nor the final scores; only the last row has a score with all views. */
+TEST_WITH(fixture *b, only_the_last_evaluation_has_all_views, set_up) {
     const d9_result *last = train(b);
-    assert_string_equal(last->params_sha256, b->every.params_sha256);
-    assert_true(last->score == b->every.score && last->score_tta == b->every.score_tta &&
+    assert_string_equal(last->params_sha256, b->all_views.params_sha256);
+    assert_true(last->score == b->all_views.score && last->score_tta == b->all_views.score_tta &&
                 last->score != last->score_tta);
     assert_int_equal(last->epoch_count, 8);
     check_rows(b, last);
@@ -122,25 +122,26 @@ TEST_WITH(bench *b, only_the_last_evaluation_has_all_views, set_up) {
 }
 
 /* The score with all views decides if the target is met, or the plain score in epochs evaluated without all views. */
-TEST_WITH(bench *b, target_is_met_by_the_scores_of_eval_tta, set_up) {
+TEST_WITH(fixture *b, target_is_met_by_the_scores_of_eval_tta, set_up) {
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
-        const int64_t best = lowest_row(&b->every, deciding_scores(tta), 7);
+        const int64_t best = lowest_row(&b->all_views, deciding_scores(tta), 7);
         b->config->eval.tta = tta;
-        b->config->target = deciding_scores(tta)(&b->every, best);
+        b->config->target = deciding_scores(tta)(&b->all_views, best);
         assert_int_equal(train(b)->epoch_to_target, best + 1);
     }
 }
 
 /* keep: best follows the plain scores or, with `every`, those with all views; each model that is kept is evaluated with
  * all views. */
-TEST_WITH(bench *b, best_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(fixture *b, best_follows_the_scores_of_eval_tta, set_up) {
     b->config->keep = D9_KEEP_BEST;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
-        const int64_t best = lowest_row(&b->every, deciding_scores(tta), 8);
+        const int64_t best = lowest_row(&b->all_views, deciding_scores(tta), 8);
         b->config->eval.tta = tta;
         const d9_result *result = train(b);
         assert_int_equal(result->best_epoch, best + 1);
-        assert_true(result->score == plain(&b->every, best) && result->score_tta == with_views(&b->every, best));
+        assert_true(result->score == plain(&b->all_views, best) &&
+                    result->score_tta == with_views(&b->all_views, best));
         check_rows(b, result);
         for (int64_t e = 0; e < 8 && tta == D9_EVAL_TTA_LAST; e++)
             assert_int_equal(has_views(result, e), e == 7 || lowest_row(result, plain, e + 1) == e);
@@ -159,16 +160,16 @@ static void assert_last_evaluation_is_final(const d9_result *result) {
 
 /* Early stopping follows the plain scores or, with `every`, those with all views; the last model is evaluated with all
  * views. */
-TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(fixture *b, patience_follows_the_scores_of_eval_tta, set_up) {
     b->config->eval.patience = 1;
     for (int tta = D9_EVAL_TTA_EVERY; tta >= D9_EVAL_TTA_LAST; tta--) {
-        const int64_t rows = early_stop_epochs(&b->every, deciding_scores(tta), 1);
+        const int64_t rows = early_stop_epochs(&b->all_views, deciding_scores(tta), 1);
         b->config->eval.tta = tta;
         assert_true(rows > 1 && rows < 8);
         const d9_result *result = train(b);
         assert_int_equal(result->epoch_count, rows);
         check_rows(b, result);
-        assert_true(result->score_tta == with_views(&b->every, rows - 1));
+        assert_true(result->score_tta == with_views(&b->all_views, rows - 1));
         if (tta == D9_EVAL_TTA_EVERY) continue;
         for (int64_t e = 0; e < rows; e++) assert_int_equal(has_views(result, e), e == rows - 1);
         assert_ints(count_segments(result, D9_SEGMENT_EVALUATE), rows,
@@ -178,13 +179,13 @@ TEST_WITH(bench *b, patience_follows_the_scores_of_eval_tta, set_up) {
 }
 
 /* Starts or resumes the run with seed 10, and stops it in the epoch after `epochs`. False: resuming was rejected. */
-static bool resumes(const bench *b, int tta, int64_t epochs) {
+static bool resumes(const fixture *b, int tta, int64_t epochs) {
     b->config->eval.tta = tta;
     const d9_train_options options = {.config = b->config,
                                       .seed = 10, /* the best of three epochs is 3 by the plain view, 1 by all */
                                       .out = b->folder,
                                       .resume = true,
-                                      .stop_after_steps = epochs * b->every.steps / 8 + 1};
+                                      .stop_after_steps = epochs * b->all_views.steps / 8 + 1};
     const run_report part = run_train(&options, NULL);
     if (part.status == D9_SIGINT) return true;
     assert_int_equal(part.status, D9_USAGE);
@@ -194,7 +195,7 @@ static bool resumes(const bench *b, int tta, int64_t epochs) {
 
 /* With another eval.tta, another epoch may be the best. Resuming with it must be rejected if the kept model is of the
  * previously best epoch, unless the checkpoint is older than the new best epoch, which is then trained again. */
-TEST_WITH(bench *b, a_kept_model_of_another_epoch_is_rejected, set_up) {
+TEST_WITH(fixture *b, a_kept_model_of_another_epoch_is_rejected, set_up) {
     const char *path = run_path(b->folder, "checkpoint.safetensors");
     size_t size;
     b->config->keep = D9_KEEP_BEST;
@@ -209,14 +210,14 @@ TEST_WITH(bench *b, a_kept_model_of_another_epoch_is_rejected, set_up) {
 }
 
 /* train.plateau follows the plain scores or, with `every`, those with all views. */
-TEST_WITH(bench *b, plateau_follows_the_scores_of_eval_tta, set_up) {
+TEST_WITH(fixture *b, plateau_follows_the_scores_of_eval_tta, set_up) {
     b->config->train.plateau = 0.5;
     for (int tta = D9_EVAL_TTA_LAST; tta <= D9_EVAL_TTA_EVERY; tta++) {
         double factor = 1;
         b->config->eval.tta = tta;
         const d9_result *result = train(b);
         for (int64_t e = 0; e < 8; e++) {
-            assert_true(fabs(result->epochs[e].learning_rate - factor * b->every.epochs[e].learning_rate) < 1e-12);
+            assert_true(fabs(result->epochs[e].learning_rate - factor * b->all_views.epochs[e].learning_rate) < 1e-12);
             if (lowest_row(result, deciding_scores(tta), e + 1) != e) factor /= 2;
         }
         assert_true(factor < 1);
@@ -225,7 +226,7 @@ TEST_WITH(bench *b, plateau_follows_the_scores_of_eval_tta, set_up) {
 
 typedef struct watched {
     volatile sig_atomic_t interrupt;
-    int64_t evaluations, stop_in, last_seen, all; /* evaluations: finished ones; last_seen: inferences of this one */
+    int64_t evaluations, stop_in, last_seen; /* evaluations: finished ones; last_seen: inferences of this one */
 } watched;
 
 /* Interrupts evaluation number `stop_in`, from 0; -1: none. An evaluation has 10 inferences, with both views 20. */
@@ -239,16 +240,16 @@ static void on_evaluated(void *user, const d9_program *program, int64_t seen, in
 }
 
 /* With early stopping, the final evaluation of the timeline is the repeated one, not the one that was interrupted. */
-TEST_WITH(bench *b, an_interrupted_last_evaluation_is_not_final, set_up) {
+TEST_WITH(fixture *b, an_interrupted_last_evaluation_is_not_final, set_up) {
     d9_result result;
     b->config->eval.patience = 1, b->config->eval.tta = D9_EVAL_TTA_EVERY;
-    const int64_t rows = early_stop_epochs(&b->every, with_views, 1);
+    const int64_t rows = early_stop_epochs(&b->all_views, with_views, 1);
     watched w = {.stop_in = rows - 1};
     d9_train_options options = {.config = b->config,
                                 .seed = 5,
                                 .out = b->folder,
                                 .overwrite = true,
-                                .observer = {.user = &w, .evaluated = on_evaluated}};
+                                .observer = {.user = &w, .evaluation_progress = on_evaluated}};
     assert_true(rows > 1 && rows < 8);
     context.interrupt = &w.interrupt;
     assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
@@ -261,7 +262,7 @@ TEST_WITH(bench *b, an_interrupted_last_evaluation_is_not_final, set_up) {
 }
 
 /* An interrupt in either of an epoch's two evaluations leaves no half of its row: the resumed run repeats both. */
-TEST_WITH(bench *b, an_interrupted_evaluation_is_repeated, set_up) {
+TEST_WITH(fixture *b, an_interrupted_evaluation_is_repeated, set_up) {
     b->config->keep = D9_KEEP_BEST;
     const run_report whole = run_train_ok(&(d9_train_options){.config = b->config, .seed = 5});
     for (int stop = 0; stop < 2; stop++) {
@@ -271,7 +272,7 @@ TEST_WITH(bench *b, an_interrupted_evaluation_is_repeated, set_up) {
                                     .seed = 5,
                                     .out = b->folder,
                                     .overwrite = true,
-                                    .observer = {.user = &w, .evaluated = on_evaluated}};
+                                    .observer = {.user = &w, .evaluation_progress = on_evaluated}};
         assert_int_equal(run_train(&options, NULL).status, D9_SIGTERM);
         assert_int_equal(w.evaluations, stop);
         w = (watched){.stop_in = -1};

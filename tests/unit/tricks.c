@@ -1,5 +1,5 @@
-/* Each trick alone: it changes exactly the listed parts of a program, and is rejected if it finds nothing to edit. The
- * parts are compared as texts. tricks_pairs.c tests pairs and training. */
+/* Each trick alone: the parts of a program that it changes, which are compared as texts; details of the change; and
+ * tricks that are rejected because they find nothing to edit. tricks_pairs.c tests pairs and training. */
 #include "graph/edit.h"
 #include "tests/support/programs.h"
 #include "tests/support/tiny_model.h"
@@ -96,7 +96,7 @@ TEST(each_trick_changes_only_its_parts) {
     }
 }
 
-/* Two settings of a trick that differ in one option make other groups or another tail. */
+/* Settings of a trick that differ in one option must give different groups or tails. */
 TEST(options_of_updates_change_their_parts) {
     static const struct {
         const char *settings[2];

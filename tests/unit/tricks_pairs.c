@@ -78,7 +78,7 @@ static void write_tricks(unsigned set, int off, char *text, size_t size) {
     assert_true(used < size);
 }
 
-/* `under`: YAML for all other settings, for example a line with a base. The caller frees the configuration. */
+/* Makes a configuration with write_tricks' tricks and the settings of `under`, lines of YAML. The caller frees it. */
 static d9_config *make_config(unsigned set, int off, const char *under) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     write_tricks(set, off, tricks, sizeof tricks);
@@ -148,7 +148,7 @@ static d9_config *make_config_on(const struct network *network, unsigned set, ti
     return config;
 }
 
-static outcome train_set(const struct network *network, unsigned set) {
+static outcome train_tricks(const struct network *network, unsigned set) {
     tiny_model tiny;
     d9_config *config = make_config_on(network, set, &tiny);
     const outcome came = train_two_steps(config);
@@ -171,7 +171,7 @@ static void check_rejection(const struct network *network, unsigned set) {
     d9_context_clear(&context), d9_config_free(&context, config);
 }
 
-/* A conflict must be rejected by the configuration, naming both tricks. */
+/* Parsing a configuration with both tricks must fail with a message that names both. */
 static void check_conflict(int a, int b) {
     char yaml[MAX_YAML], tricks[MAX_YAML / 2];
     d9_config *config;
@@ -193,7 +193,7 @@ static cell run_pair(const struct network *network, int a, int b, outcome *came)
         check_rejection(network, set);
         return REJECTED;
     }
-    *came = train_set(network, set);
+    *came = train_tricks(network, set);
     return TRAINED;
 }
 
@@ -231,7 +231,7 @@ TEST(all_compatible_tricks_train_together) {
         for (int t = 0; t < D9_TRICK_COUNT; t++) {
             if ((done | networks[n].reject) >> t & 1) continue;
             const unsigned set = compatible_tricks(t, networks[n].reject);
-            train_set(&networks[n], set);
+            train_tricks(&networks[n], set);
             done |= set;
         }
         assert_int_equal(done | networks[n].reject, (1u << D9_TRICK_COUNT) - 1);
@@ -305,9 +305,9 @@ TEST(turning_off_a_trick_that_is_off_changes_nothing) {
     d9_text_free(&plain);
 }
 
-/* Turning a trick on, alone or with any other trick on, must change the predictions, and the weights too unless it only
- * affects evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a phase
- * after the first of the two: then batch_schedule has nothing to do. */
+/* Turning a trick on, alone or with any other trick on, must change the predictions, and also the weights, except if it
+ * affects only evaluation. A step of two batches may not cross from one phase into the next, and some tricks end a
+ * phase after the first of the two: then batch_schedule must change nothing. */
 static void check_effect(int network, int t, int other, const outcome *with, const outcome *without) {
     const unsigned one_step_phases = BIT(progressive) | BIT(whitening_bias) | BIT(freeze) | BIT(fine_tune);
     const bool idle = t == D9_TRICK_batch_schedule && one_step_phases >> other & 1,
@@ -322,7 +322,7 @@ static void check_effect(int network, int t, int other, const outcome *with, con
 
 TEST(each_trick_has_an_effect_beside_any_other) {
     for (int n = 0; n < IN_PAIRS; n++) {
-        const outcome plain = train_set(&networks[n], 0);
+        const outcome plain = train_tricks(&networks[n], 0);
         for (int t = 0; t < D9_TRICK_COUNT; t++)
             for (int other = 0; other < D9_TRICK_COUNT; other++)
                 if (cells[n][t][other] == TRAINED)

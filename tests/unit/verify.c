@@ -1,6 +1,6 @@
-/* verify: on the reference backend, every case of tests/golden passes in f64, and one case of every kind of network in
- * f32 (in f32, cpu_verify.c runs all cases on cpu and compares its rules with the reference backend); the elements
- * compared are counted in one case. verify_planted.c shows that cases with errors fail. */
+/* verify: on the reference backend, every case of tests/golden passes in f64, and at least one case of every network in
+ * f32 (cpu_verify.c runs all cases on cpu in f32); the elements compared are counted in one case; invalid texts,
+ * streams and precisions are rejected. verify_planted.c shows that cases with errors fail. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

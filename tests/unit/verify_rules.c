@@ -52,11 +52,11 @@ static const struct planted_error {
 
 /* ---- a small network, on the tested backend with a planted error and on the reference backend ---- */
 
-typedef struct bench {
+typedef struct fixture {
     d9_session tested, expected;
     d9_graph wrong;   /* the graph with the error, which the plan refers to; zeroed: no graph was changed */
     int rows, failed; /* reported rows; those of them that failed */
-} bench;
+} fixture;
 
 /* Opens a session of a small network that has each kind of node in which an error is planted. */
 static void open_session(const char *backend, const char *precision, d9_session *session) {
@@ -76,7 +76,7 @@ static void open_session(const char *backend, const char *precision, d9_session 
 }
 
 /* Plans the node list again, with the error in a copy of it. */
-static void plan_wrongly(bench *b, const d9_graph *graph, plant_error *plant, d9_plan **plan) {
+static void plan_wrongly(fixture *b, const d9_graph *graph, plant_error *plant, d9_plan **plan) {
     b->wrong = *graph;
     OK(D9_ALLOCATE(&context, graph->node_count, "nodes", &b->wrong.nodes));
     memcpy(b->wrong.nodes, graph->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
@@ -86,7 +86,7 @@ static void plan_wrongly(bench *b, const d9_graph *graph, plant_error *plant, d9
 }
 
 static void count_row(void *user, const d9_verify_row *row) {
-    bench *b = user;
+    fixture *b = user;
     b->rows++;
     b->failed += !row->passed;
     if (!b->wrong.nodes && !row->passed)
@@ -94,7 +94,7 @@ static void count_row(void *user, const d9_verify_row *row) {
 }
 
 static void check_error(const char *backend, const char *precision, const struct planted_error *error) {
-    bench b = {0};
+    fixture b = {0};
     open_session(backend, precision, &b.tested), open_session("reference", precision, &b.expected);
     if (error->plant == halved_rates)
         for (int t = 0; t < b.tested.program.table_count; t++)
@@ -147,7 +147,7 @@ static void open_language(const char *backend, const char *precision, bool keep_
 TEST(rules_of_a_language_model_agree) {
     static const char *const precisions[] = {"f32", "bf16"};
     for (int p = 0; p < 2; p++) {
-        bench b = {0};
+        fixture b = {0};
         open_language("cpu", precisions[p], true, &b.tested);
         open_language("reference", precisions[p], true, &b.expected);
         const d9_graph *graph = &b.tested.program.train;
@@ -223,7 +223,7 @@ TEST(the_worse_error_is_relative_to_its_limit) {
 
 /* Comparing nothing must fail. */
 TEST(nothing_compared_fails) {
-    static bench b;
+    static fixture b;
     d9_verification self = {.sink = count_row, .user = &b};
     d9_verify_row some = {.passed = true, .compared = 1}, none = {.passed = true};
     d9_verification_report(&self, &some);

@@ -30,7 +30,7 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
     const level_row *best = &rows[0], *row = NULL; /* every processor runs the first row */
     for (int i = 1; i < ROWS; i++)
         if (runs_here(&rows[i])) best = &rows[i];
-    for (int i = ROWS - 1; i >= 0 && level; i--) /* the table's first match wins: "v4bf16" has no tiles */
+    for (int i = ROWS - 1; i >= 0 && level; i--) /* the first match wins: "v4bf16" means without AMX */
         if (strcmp(level, rows[i].isa) == 0 || strcmp(level, rows[i].loops) == 0) row = &rows[i];
     if (!level || strcmp(level, "auto") == 0) row = best;
     if (!row || !runs_here(row))
@@ -45,10 +45,7 @@ static d9_status choose_level(d9_context *context, const char *level, d9_cpu *cp
 /* ---- matching by type ---- */
 
 static bool f32_bf16_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16; }
-static bool f32_or_integer(d9_type type) { return type != D9_F64 && type != D9_F16 && type != D9_BF16; }
-
 bool d9_cpu_types_fit(const d9_site *site) { return d9_site_types_fit(site, f32_bf16_or_integer); }
-bool d9_cpu_types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
 
 /* ---- the device ---- */
 

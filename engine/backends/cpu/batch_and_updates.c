@@ -1,5 +1,5 @@
-/* CPU rules for the nodes that make, mix and rank the batch, add up and clip gradients, update parameters, and average
- * or copy buffers. */
+/* CPU rules for the nodes that make, mix and rank the batch (tokens: recur.c), add up and clip gradients, update
+ * parameters, and average or copy buffers. */
 #include "backends/cpu/cpu.h"
 #include "kernels/formulas/rank.h"
 
@@ -42,7 +42,7 @@ static d9_status run_update(d9_context *context, const d9_site *site, int64_t st
     d9_cpu_update rule = {.update = (int)update->update,
                           .rate = (float)d9_coefficient_at(site->program, &update->rate, step),
                           .decay = (float)d9_coefficient_at(site->program, &update->decay, step),
-                          .share = (float)d9_coefficient_at(site->program, &update->share, step)};
+                          .share = (float)d9_coefficient_at(site->program, &update->mean_factor, step)};
     float *state[D9_UPDATE_STATES] = {NULL};
     (void)context;
     for (int i = 0; i < D9_UPDATE_NUMBERS; i++) rule.numbers[i] = (float)update->numbers[i];
@@ -100,7 +100,7 @@ static d9_status prepare_clip(d9_context *context, d9_site *site) {
 static d9_status run_clip(d9_context *context, const d9_site *site, int64_t step) {
     const d9_node *node = site->nodes[0];
     (void)context;
-    d9_cpu_clip(d9_cpu_of(site), d9_coefficient_at(site->program, &node->as.clip.share, step), node->as.clip.most,
+    d9_cpu_clip(d9_cpu_of(site), d9_coefficient_at(site->program, &node->as.clip.mean_factor, step), node->as.clip.most,
                 d9_site_count(site, node->inputs[0]), d9_cpu_device_of(site)->scratch,
                 d9_site_data(site, node->outputs[0]));
     return D9_OK;
@@ -162,13 +162,13 @@ const d9_rule d9_cpu_batch_and_update_rules[] = {
     D9_PLAIN_RULE(D9_OP_GATHER, "gather", NULL, d9_host_gather_labels),
     D9_PLAIN_RULE(D9_OP_MIX, "mix", d9_cpu_types_fit, run_mix),
     D9_PLAIN_RULE(D9_OP_PASTE, "paste", paste_match, run_paste),
-    D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_cpu_types_f32, run_rank),
-    D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_cpu_types_f32, run_all_reduce),
-    D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_cpu_types_f32, prepare_clip, run_clip),
-    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_cpu_types_f32, run_update),
-    D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", d9_cpu_types_f32, prepare_orthogonal,
+    D9_PLAIN_RULE(D9_OP_RANK, "rank", d9_site_types_f32, run_rank),
+    D9_PLAIN_RULE(D9_OP_ALL_REDUCE, "all_reduce", d9_site_types_f32, run_all_reduce),
+    D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_site_types_f32, prepare_clip, run_clip),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_site_types_f32, run_update),
+    D9_PREPARED_RULE(D9_OP_ORTHOGONAL_UPDATE, "orthogonal_update", d9_site_types_f32, prepare_orthogonal,
                      run_orthogonal),
-    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_cpu_types_f32, run_lerp),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_site_types_f32, run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, run_copy),
     {.name = NULL},
 };

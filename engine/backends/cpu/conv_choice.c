@@ -14,7 +14,7 @@ static bool match(const d9_site *site) {
 
 /* ---- first choices ---- */
 
-/* In the backend cpu, the first choice is that of the first row whose conditions hold and whose algorithm fits. Without
+/* In the backend cpu, the first choice is the algorithm of the first row that applies and whose algorithm fits. Without
  * such a row it is the library's first choice, or our first kernel that fits. Comments say where rows were measured. */
 typedef struct preference {
     d9_kernel_store store;
@@ -134,7 +134,7 @@ d9_status d9_conv_benchmark_parts(d9_context *context, d9_site *site, d9_choice_
     for (int n = 0; n < site->node_count; n++) {
         int found = 0;
         d9_site part = d9_site_part(site, n, 1);
-        if (d9_op_info_of(part.nodes[0]->op)->convolution)
+        if (d9_op_info_of(part.nodes[0]->op)->conv_or_linear)
             D9_TRY(benchmark(context, &part, rows + *count, capacity - *count, &found));
         for (int i = *count; i < *count + found; i++) rows[i].node = n;
         *count += found;

@@ -32,12 +32,13 @@ static d9_status reserve_scratch(d9_context *context, const d9_site *site, int c
     return d9_cpu_reserve(context, d9_cpu_device_of(site), kernel->scratch_bytes(d9_cpu_of(site), &shape));
 }
 
-static void run_conv(const d9_site *site, int conv, const conv_pool *made, void *y, d9_value_id maxima) {
+/* Runs a convolution or its gradient. `y` NULL: not written or read; `pooled`: the maxima, backward their gradient. */
+static void run_conv(const d9_site *site, int conv, const conv_pool *made, void *y, d9_value_id pooled) {
     const d9_site part = d9_site_part(site, conv, 1);
     const d9_conv_geometry g = d9_conv_geometry_of(&part);
     const d9_cpu_conv_shape shape = d9_conv_shape_of(&part);
     const d9_cpu_conv_arrays arrays = {d9_site_data(site, g.value[D9_CONV_IMAGE]),
-                                       d9_site_data(site, g.value[D9_CONV_WEIGHTS]), y, d9_site_data(site, maxima),
+                                       d9_site_data(site, g.value[D9_CONV_WEIGHTS]), y, d9_site_data(site, pooled),
                                        made->places};
     made->kernel->run(d9_cpu_of(site), &shape, &arrays, d9_cpu_device_of(site)->scratch);
 }

@@ -1,5 +1,5 @@
 /* Internals of the CPU backend: tables of rules that call kernels/cpu; convolutions by our own kernels or a library,
- * as conv_choice.c decides. Activations in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I). */
+ * as conv_choice.c decides. Feature maps in the graph's buffers are (N, H, W, C), weights (O, KH, KW, I). */
 #pragma once
 
 #include "backends/host/shapes.h"
@@ -66,9 +66,8 @@ static inline d9_kernel_out d9_cpu_out(const d9_site *site, d9_value_id id) {
     return (d9_kernel_out){d9_site_data(site, id), d9_cpu_store(site, id)};
 }
 
-/* Match functions. True if inputs and outputs of the first node are f32 or integers or, with d9_cpu_types_fit, bf16. */
+/* Match function: true if inputs and outputs of the first node are f32, bf16 or integers. */
 bool d9_cpu_types_fit(const d9_site *site);
-bool d9_cpu_types_f32(const d9_site *site);
 
 /* ---- tables of rules (at the end of their files), peak rates ---- */
 extern const d9_rule d9_cpu_norm_rules[], d9_cpu_conv_rules[], d9_cpu_conv_pool_rules[], d9_cpu_moments_rules[],

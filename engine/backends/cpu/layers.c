@@ -1,4 +1,4 @@
-/* Rules that call CPU kernels without a choice of algorithm, most of them for one node. */
+/* CPU rules for elementwise operations, pools, dropout, concatenation, slices, linear layers, the loss and metrics. */
 #include "backends/cpu/cpu.h"
 
 static d9_value_id input(const d9_site *site, int i) { return site->nodes[0]->inputs[i]; }

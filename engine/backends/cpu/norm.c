@@ -1,8 +1,8 @@
-/* Rules for batch norms and biases, fused with the nodes that follow and, in the backward pass, with the nodes before.
- *
- * norm -> act -> add and norm -> add -> act are computed in one pass over the activation, after the statistics. Of the
- * values between the nodes, the norm's y and a sum before act_backward are never written; the value between act and add
- * and the output of act_backward are written only if a node outside of the rule reads them. */
+/* Rules for batch norms and biases, fused with the nodes that follow; in the backward pass with the nodes before, in
+ * one rule also with a slice and an addition after. norm -> act -> add and norm -> add -> act are computed in one pass
+ * over the activation, after the statistics. Of the values between the nodes, the norm's y, a sum before act_backward,
+ * and dx and the slice before the last addition are never written; the value between act and add and the output of
+ * act_backward are written only if a node outside of the rule reads them. */
 #include "backends/cpu/cpu.h"
 
 static bool storable(d9_type type) { return type == D9_F32 || type == D9_BF16; }
@@ -82,7 +82,7 @@ static bool norm_backward_match(const d9_site *site) {
 }
 
 /* The norm's bias, if RELU directly follows the norm: the gradient then recomputes RELU's sign from the norm's x and
- * does not read RELU's y. NULL: there is no activation, or y is read, because it is of another activation (slower to
+ * does not read RELU's y. NULL: there is no activation, or y is read, because the activation is not RELU (slower to
  * recompute), dz is written, gradients are added first, or the norm's rule begins with a convolution (other bits). */
 static const float *bias_to_recompute(const d9_site *site) {
     const d9_node *act = site->nodes[0], *norm = d9_chain_norm(site);

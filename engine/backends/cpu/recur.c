@@ -1,4 +1,4 @@
-/* Rules of texts: tokens of samples or of a stream, embeddings, recurrent layers, the last token. */
+/* CPU rules for texts: tokens of samples or of a stream, embeddings, recurrent layers, the last token. */
 #include "kernels/cpu/recur.h"
 #include "backends/cpu/cpu.h"
 

@@ -132,11 +132,11 @@ d9_status d9_cuda_borrow_scratch(d9_context *context, d9_cuda *cuda, int64_t byt
     return bytes > cuda->scratch_bytes ? resize_scratch(context, cuda, bytes) : D9_OK;
 }
 
-d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has) {
+d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *fits) {
     d9_status status = D9_OK;
     int64_t available = 0, total;
     if (bytes > cuda->scratch_bytes) D9_TRY(cuda->driver->memory(context, cuda->state, &available, &total));
-    *has = bytes <= cuda->scratch_bytes + available;
+    *fits = bytes <= cuda->scratch_bytes + available;
 done:
     return status;
 }
@@ -235,7 +235,7 @@ static d9_status upload_guard(d9_context *context, d9_cuda *cuda, const d9_devic
     int64_t *ends = NULL;
     void *pointer = NULL;
     const float scale = device->options.loss_scale > 0 ? (float)device->options.loss_scale : 1;
-    const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad = D9_CUDA_FINE};
+    const d9_cuda_guard guard = {.scale = scale, .inverse = 1 / scale, .bad_parameter = D9_CUDA_FINE};
     _Static_assert(sizeof guard <= 64, "step/layout.c makes this room");
     D9_TRY(D9_ALLOCATE(context, graph->value_count, "the guard", &cuda->gradients));
     cuda->gradient_count = list_gradients_by_offset(graph, cuda->gradients);

@@ -140,7 +140,7 @@ d9_status d9_cuda_prepare_clip(d9_context *context, d9_site *site) {
 
 D9_CUDA_RUN(clip) {
     const d9_node *node = site->nodes[0];
-    const d9_cuda_clip clip = {.share = d9_cuda_coefficient_of(site, &node->as.clip.share),
+    const d9_cuda_clip clip = {.share = d9_cuda_coefficient_of(site, &node->as.clip.mean_factor),
                                .most = node->as.clip.most,
                                .step = d9_cuda_of(site)->step,
                                .guard = d9_cuda_of(site)->guard};
@@ -156,7 +156,7 @@ D9_CUDA_RUN(update) {
     d9_cuda_update rule = {.update = (int)update->update,
                            .rate = d9_cuda_coefficient_of(site, &update->rate),
                            .decay = d9_cuda_coefficient_of(site, &update->decay),
-                           .share = d9_cuda_coefficient_of(site, &update->share),
+                           .share = d9_cuda_coefficient_of(site, &update->mean_factor),
                            .step = d9_cuda_of(site)->step,
                            .guard = d9_cuda_of(site)->guard};
     float *state[D9_UPDATE_STATES] = {NULL};

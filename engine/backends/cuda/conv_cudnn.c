@@ -156,7 +156,7 @@ static void make_ban_key(const d9_cuda *cuda, const convolution *c, const d9_cud
     d9_cuda_choice_key(cuda, text, key);
 }
 
-/* True also for a choice of an excluded engine, which a cache of an earlier version may hold. */
+/* True if the choice is banned, or if its engine is excluded: a cache of an earlier version may hold such a choice. */
 static bool is_banned(const d9_cuda *cuda, const convolution *c, const d9_cudnn_choice *choice) {
     char key[D9_CUDA_CHOICE_KEY];
     if (d9_cudnn_rounds_partial_sums(choice, &c->graph.description)) return true;

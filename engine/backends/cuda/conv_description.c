@@ -30,14 +30,11 @@ int64_t d9_conv_staged_bytes(const d9_site *site, const d9_cudnn_description *de
 }
 
 d9_cudnn_description d9_cudnn_describe(const d9_conv_geometry *g) {
-    static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
-                                  [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
-                                  [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
     return (d9_cudnn_description){.pass = g->pass,
                                   .tensor = {tensor(D9_CONV_IMAGE, g->type, &g->x),
                                              tensor(D9_CONV_WEIGHTS, g->type, &g->w),
                                              tensor(D9_CONV_OUTPUT, g->type, &g->y)},
-                                  .written = written[g->pass],
+                                  .written = d9_conv_written(g->pass),
                                   .pad = {g->pad, g->pad},
                                   .stride = {g->stride, g->stride},
                                   .dilation = {1, 1},

@@ -246,8 +246,8 @@ typedef struct d9_cuda_site_memory {
 D9_MUST_USE d9_status d9_cuda_site_allocate(d9_context *context, d9_cuda *cuda, int64_t bytes, const char *purpose,
                                             d9_cuda_site_memory *own);
 void d9_cuda_site_free(d9_context *context, d9_cuda *cuda, d9_cuda_site_memory *own); /* `own` may be empty */
-/* Sets *has: true if the free memory suffices to enlarge the scratch memory to `bytes`. */
-D9_MUST_USE d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *has);
+/* Sets *fits: true if the free memory suffices to enlarge the scratch memory to `bytes`. */
+D9_MUST_USE d9_status d9_cuda_can_enlarge_scratch(d9_context *context, const d9_cuda *cuda, int64_t bytes, bool *fits);
 
 static inline bool d9_cuda_storable(d9_type type) { return type == D9_F32 || type == D9_BF16 || type == D9_F16; }
 static inline d9_kernel_store d9_cuda_store_of(d9_type type) {

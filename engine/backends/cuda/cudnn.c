@@ -229,7 +229,7 @@ static int64_t read_notes(cudnnBackendDescriptor_t engine, cudnnBackendAttribute
     return found < capacity ? found : capacity;
 }
 
-/* Ranks of engines, best first. RANK_WITHOUT_TENSOR_CORES: in half precision and tf32, engines without tensor cores.
+/* Ranks of engines, best first. RANK_WITHOUT_TENSOR_CORES: in fp16, bf16 and tf32, engines without tensor cores.
  * RANK_STRICT: engines that propagate NaN strictly. RANK_EXCLUDED: nondeterministic engines; those that reduce in, or
  * convert inputs to, a narrower type than requested; in f32 without tf32, those with tensor cores, which round inputs
  * to tf32; those that compile when planned or need cuBLASLt; choices with too many knobs or too long a name. */

@@ -54,8 +54,7 @@ static inline bool d9_cudnn_rounds_partial_sums(const d9_cudnn_choice *choice,
 }
 
 /* Lists the choices that cuDNN's heuristics offer, best first: mode A, then fallback, without repetitions and excluded
- * engines. If tensor cores are allowed, engines without them come later; engines that propagate NaN strictly come last.
- */
+ * engines. Engines without tensor cores come later if those are allowed; engines that propagate NaN strictly, last. */
 D9_MUST_USE d9_status d9_cudnn_choices(d9_context *context, const d9_cudnn_target *target, const d9_cudnn_graph *graph,
                                        d9_cudnn_choice *choices, int capacity, int *count);
 

@@ -15,7 +15,7 @@ typedef struct d9_cuda_calls {
     const char *name; /* "cuda" */
 
     /* Opens a device and one stream on it. Returns D9_DEVICE with the reason if there is none. `parallel` selects among
-     * several devices: process i of a host opens device i. NULL, or one process on the host: the first one. */
+     * several devices: process i of a host opens device i. NULL, one process on the host, or one device: the first. */
     d9_status (*open)(d9_context *context, const d9_parallel *parallel, void **driver);
     void (*close)(d9_context *context, void *driver);
     /* Makes the device current in this thread; the program that uses libdawn9 may have selected another one. Kernels,

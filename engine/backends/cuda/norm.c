@@ -1,13 +1,12 @@
 /* Rules of batch norm: norm and norm_eval, fused with the pool before and the nodes after; norm_backward, fused with
- * the nodes before and the pool's gradient after. The norm's y, the value between act and add, and the output of
- * act_backward are written only if a node outside of the rule reads them; so is the pool's output, except that training
- * with passes over memory always writes it.
+ * the nodes before and the pool's gradient after. The norm's y, the value between act and add, the output of
+ * act_backward, and the pool's output are written only if a node outside of the rule reads them, except that training
+ * with passes over memory always writes the pool's output.
  *
  * Algorithms: passes over memory, or, except for norm_eval, one pass that keeps its input on chip, in one of the
  * divisions of the work that the device supports (kernels/cuda/norm_algorithms.cu). Tuning times the passes and the
  * most promising divisions, and caches the choice like those of convolutions (choices.h). `tune: off` uses the first
- * division; a saved plan names the passes or a division. If the first launch of a division fails, the passes are used.
- */
+ * division; a saved plan names the passes or a division. If a division's first launch fails, the passes are used. */
 #include "backends/cuda/cuda.h"
 #include "core/system.h"
 #include "cuda_kernels.h" /* generated: D9_CUDA_KERNELS */

@@ -4,7 +4,6 @@
 #include "core/system.h"
 
 enum { GRAM, INNER, OUTER, PRODUCTS }; /* A from X; B from A; the next X from B and X */
-enum { WORKSPACE_ALIGNMENT = 256 };
 
 typedef struct update { /* d9_site.data */
     void *plan[PRODUCTS];

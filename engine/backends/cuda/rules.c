@@ -213,10 +213,7 @@ static d9_status conv_benchmark(d9_context *context, d9_site *site, d9_choice_ti
 /* ---- the table ---- */
 
 static bool not_f64(d9_type type) { return type != D9_F64; }
-static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
-
 static bool types_fit(const d9_site *site) { return d9_site_types_fit(site, not_f64); }
-static bool types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
 
 static bool loss_backward_match(const d9_site *site) {
     return types_fit(site) && d9_site_value(site, input(site, 0))->type == D9_F32;
@@ -357,24 +354,24 @@ static const d9_rule d9_cuda_rules[] = {
     D9_PLAIN_RULE(D9_OP_LAST_BACKWARD, "last_backward", types_fit, d9_cuda_run_last_backward),
     WIDE_LOSS("loss+metrics+loss_backward", 3, D9_OP_LOSS, D9_OP_METRICS, D9_OP_LOSS_BACKWARD),
     WIDE_LOSS("loss+metrics", 2, D9_OP_LOSS, D9_OP_METRICS),
-    D9_PLAIN_RULE(D9_OP_LOSS, "loss", types_f32, run_loss),
+    D9_PLAIN_RULE(D9_OP_LOSS, "loss", d9_site_types_f32, run_loss),
     D9_PLAIN_RULE(D9_OP_LOSS_BACKWARD, "loss_backward", loss_backward_match, run_loss_backward),
     D9_PREPARED_RULE(D9_OP_METRICS, "metrics", d9_metrics_fit, prepare_metrics, run_metrics),
     {.name = "all_reduce",
      .node_count = 1,
      .ops = {D9_OP_ALL_REDUCE},
-     .match = types_f32,
+     .match = d9_site_types_f32,
      .prepare = d9_cuda_prepare_all_reduce,
      .run = d9_cuda_run_all_reduce,
      .release = d9_cuda_release_all_reduce},
-    D9_PREPARED_RULE(D9_OP_CLIP, "clip", types_f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
-    D9_PLAIN_RULE(D9_OP_UPDATE, "update", types_f32, d9_cuda_run_update),
+    D9_PREPARED_RULE(D9_OP_CLIP, "clip", d9_site_types_f32, d9_cuda_prepare_clip, d9_cuda_run_clip),
+    D9_PLAIN_RULE(D9_OP_UPDATE, "update", d9_site_types_f32, d9_cuda_run_update),
     ORTHOGONAL("orthogonal_update of 4", 4, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE,
                D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update of 3", 3, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update of 2", 2, D9_OP_ORTHOGONAL_UPDATE, D9_OP_ORTHOGONAL_UPDATE),
     ORTHOGONAL("orthogonal_update", 1, D9_OP_ORTHOGONAL_UPDATE),
-    D9_PLAIN_RULE(D9_OP_LERP, "lerp", types_f32, d9_cuda_run_lerp),
+    D9_PLAIN_RULE(D9_OP_LERP, "lerp", d9_site_types_f32, d9_cuda_run_lerp),
     D9_PLAIN_RULE(D9_OP_COPY, "copy", NULL, d9_cuda_run_copy),
     {.name = NULL},
 };

@@ -4,8 +4,8 @@
  * sets: with and without this update.
  *
  * Gradients are added over the processes on a second stream, which is part of the graph (sums.c). Sums through host
- * memory wait for the stream, so steps with such a sum are always launched one by one, as are steps that CUDA refuses
- * to record.
+ * memory wait for the stream, so steps with such a sum are always launched one by one. Steps that CUDA refuses to
+ * record are launched one by one, too.
  *
  * A recorded launch repeats identical arguments, so rules read the step number on the device and get step 0 here. */
 #include "backends/cuda/cuda.h"
@@ -49,8 +49,7 @@ static d9_status check_gradient_range(d9_context *context, const d9_plan *plan, 
                                              cuda->gradient_count, cuda->guard));
 }
 
-/* Checks that the gradients that this step's updates read are finite; no update of this step reads the others.
- * Neighbouring gradients are checked by one launch. */
+/* Checks that the gradients which this step's updates read are finite, with one launch per range of neighbours. */
 static d9_status check_gradients(d9_context *context, const active_set *set) {
     enum { GAP = 16 }; /* no gap between parameters is larger, in elements (step/layout.c) */
     d9_status status = D9_OK;

@@ -92,9 +92,9 @@ D9_CUDA_RUN(recur) {
                                                d9_site_data(site, node->inputs[2]), &first, &out));
 }
 
-/* Sizes of the linear layer with weight U whose samples are those of all time steps; its weight gradient is U's. */
+/* Sizes of a linear layer with weight U over the samples of all time steps; its weight gradient is that of U. */
 static d9_kernel_linear layer_of(const d9_cuda_recur *shape) {
-    const int64_t gates = d9_cell_size_of(shape->cell).gates;
+    const int64_t gates = d9_cell_counts_of(shape->cell).gates;
     return (d9_kernel_linear){shape->time * shape->samples, shape->units, gates * shape->units};
 }
 

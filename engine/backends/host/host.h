@@ -4,7 +4,8 @@
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
  *   - its nodes have the same `when`,
  *   - no two scratch values that enter or leave the chain share bytes, because a fused rule may write an output before
- *     it has read all inputs; except an output and the input that its node may overwrite (d9_op_info.overwrites), and
+ *     it has read all inputs; except an output and the input that its node may overwrite
+ *     (d9_op_info.may_overwrite_input), and
  *   - all outputs of its nodes before the last one are internal (d9_site_internal), unless the rule has a `match`
  *     function. The rule must then write an output that is not internal if another rule reads it. */
 #pragma once
@@ -98,7 +99,7 @@ typedef struct d9_device_kind {  /* a backend's rules, and functions that the co
     const d9_device_memory *memory; /* NULL: host memory */
 } d9_device_kind;
 
-/* Entries of d9_backend implemented here; a backend's own `open` calls d9_host_open. */
+/* Entries of d9_backend that are the same for all backends; a backend's own `open` calls d9_host_open. */
 #define D9_HOST_ENTRIES                                                                                                \
     .close = d9_host_close, .describe = d9_host_describe, .plan_text = d9_host_plan_text,                              \
     .benchmark = d9_host_benchmark, .peak_rates = d9_host_peak_rates, .read = d9_host_read
@@ -141,5 +142,5 @@ D9_MUST_USE d9_status d9_host_stream(d9_context *context, const d9_site *site, i
 /* Returns D9_DEVICE if one of the `samples` labels of a loss node is neither valid for its loss nor -1. */
 D9_MUST_USE d9_status d9_host_check_labels(d9_context *context, const d9_site *site, const int32_t *labels,
                                            int64_t samples, int64_t classes);
-/* Returns D9_DEVICE if a token of an embedding's node, its input 1, is outside [0, vocabulary). */
+/* Returns D9_DEVICE if a token, in input 1 of an embedding's node, is outside [0, vocabulary). */
 D9_MUST_USE d9_status d9_host_check_tokens(d9_context *context, const d9_site *site, int64_t vocabulary);

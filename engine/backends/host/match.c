@@ -1,4 +1,4 @@
-/* Decides whether a rule fits at a position of the node list. */
+/* Properties of a site's values (written, internal, overlapping), and the decision if a rule fits a site. */
 #include "backends/host/shapes.h"
 #include "graph/op.h"
 
@@ -42,11 +42,6 @@ static bool all_internal(const d9_site *site) {
     return true;
 }
 
-static bool same_when(const d9_when *a, const d9_when *b) {
-    return a->every == b->every && a->offset == b->offset && a->from == b->from && a->until == b->until &&
-           a->restart_each_epoch == b->restart_each_epoch;
-}
-
 bool d9_values_overlap(const d9_value *a, const d9_value *b) {
     if (a->buffer != b->buffer) return false;
     int64_t a_bytes = d9_shape_count(&a->shape) * (int64_t)d9_type_bytes(a->type);
@@ -68,7 +63,7 @@ static void add_boundary_value(const d9_site *site, d9_value_id value, d9_value_
 static bool overwrites(const d9_site *site, d9_value_id a, d9_value_id b) {
     for (int n = 0; n < site->node_count; n++) {
         const d9_node *node = site->nodes[n];
-        if (d9_op_info_of(node->op)->overwrites && node->inputs[0] == a && node->outputs[0] == b) return true;
+        if (d9_op_info_of(node->op)->may_overwrite_input && node->inputs[0] == a && node->outputs[0] == b) return true;
     }
     return false;
 }
@@ -100,7 +95,7 @@ static bool boundary_overlaps(const d9_site *site) {
 
 bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
     for (int n = 0; n < rule->node_count; n++)
-        if (site->nodes[n]->op != rule->ops[n] || !same_when(&site->nodes[n]->when, &site->nodes[0]->when))
+        if (site->nodes[n]->op != rule->ops[n] || !d9_when_equal(&site->nodes[n]->when, &site->nodes[0]->when))
             return false;
     if (rule->node_count > 1 && boundary_overlaps(site)) return false;
     if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;

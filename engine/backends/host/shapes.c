@@ -10,6 +10,9 @@ bool d9_site_types_fit(const d9_site *site, bool (*allowed)(d9_type type)) {
     return true;
 }
 
+static bool f32_or_integer(d9_type type) { return type == D9_F32 || type == D9_I32 || type == D9_U8; }
+bool d9_site_types_f32(const d9_site *site) { return d9_site_types_fit(site, f32_or_integer); }
+
 /* ---- convolutions ---- */
 
 static bool is_linear(d9_op op) {

@@ -1,5 +1,5 @@
 /* Properties of a site that several backends use: types, attributes for kernels, the geometry of a convolution, and
- * conditions under which one rule can compute the nodes around a loss, a norm or a bias. */
+ * conditions under which one rule can compute the nodes around a loss, a norm or a bias; and matching of rules. */
 #pragma once
 
 #include "backends/host/host.h"
@@ -14,8 +14,9 @@ static inline int64_t d9_site_bytes(const d9_site *site, d9_value_id id) {
     return d9_site_count(site, id) * (int64_t)d9_type_bytes(d9_site_value(site, id)->type);
 }
 
-/* True if every input and output of the first node has an allowed type. */
+/* True if every input and output of the first node has an allowed type; d9_site_types_f32: is f32 or an integer. */
 bool d9_site_types_fit(const d9_site *site, bool (*allowed)(d9_type type));
+bool d9_site_types_f32(const d9_site *site);
 
 /* ---- attributes in the kernels' format ---- */
 
@@ -47,6 +48,9 @@ bool d9_metrics_fit(const d9_site *site);
 typedef enum d9_conv_pass { D9_CONV_FORWARD, D9_CONV_BACKWARD_DATA, D9_CONV_BACKWARD_WEIGHT } d9_conv_pass;
 /* Arguments of a pass, each a value or its gradient: the input x, the weights w, the output y. */
 enum { D9_CONV_IMAGE, D9_CONV_WEIGHTS, D9_CONV_OUTPUT, D9_CONV_ARGUMENTS };
+static inline int d9_conv_written(d9_conv_pass pass) { /* the argument that the pass writes */
+    return pass == D9_CONV_FORWARD ? D9_CONV_OUTPUT : pass == D9_CONV_BACKWARD_DATA ? D9_CONV_IMAGE : D9_CONV_WEIGHTS;
+}
 
 typedef struct d9_conv_geometry {
     d9_conv_pass pass;
@@ -79,12 +83,12 @@ bool d9_chain_norm_fits(const d9_site *site, bool (*storable)(d9_type type)); /*
  * d9_chain_norm_backward_fits: also, x is (N, H, W, C) of this type, and the scale is f32. */
 bool d9_chain_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
 bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type type));
-/* The input of a forward chain's add that the chain does not write; D9_NONE: no add, or it writes both or neither. */
+/* The one input of a forward chain's add that the chain does not write; D9_NONE: no add, or not exactly one input. */
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
-/* The bias (C) of the forward norm whose gradient is `norm`, if `act`, an act_backward, is of the activation that
- * directly follows that norm: the reference is then a function of the norm's x. Otherwise D9_NONE. */
+/* The bias (C) of the forward norm whose gradient is `norm`, if the activation of `act`, an act_backward, directly
+ * follows that norm: the reference, input 1 of `act`, is then a function of the norm's x. Otherwise D9_NONE. */
 d9_value_id d9_chain_norm_bias(const d9_site *site, const d9_node *act, const d9_node *norm);
 /* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups; for norm_eval, of all processes. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);

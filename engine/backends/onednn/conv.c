@@ -89,9 +89,6 @@ static const dnnl_query_t argument_queries[][ARGUMENTS] = {
 static const dnnl_prop_kind_t pass_kinds[] = {[D9_CONV_FORWARD] = dnnl_forward_training,
                                               [D9_CONV_BACKWARD_DATA] = dnnl_backward_data,
                                               [D9_CONV_BACKWARD_WEIGHT] = dnnl_backward_weights};
-static const int written[] = {[D9_CONV_FORWARD] = D9_CONV_OUTPUT,
-                              [D9_CONV_BACKWARD_DATA] = D9_CONV_IMAGE,
-                              [D9_CONV_BACKWARD_WEIGHT] = D9_CONV_WEIGHTS};
 
 /* ---- building ---- */
 
@@ -162,7 +159,7 @@ static d9_status make_reorder(d9_context *context, const d9_site *site, d9_onedn
     const dnnl_memory_t own = c->memory[argument];
     DNNL_TRY(d9_dnnl_memory_make(engine, &array, DNNL_MEMORY_NONE, &c->plain[argument]));
     const dnnl_memory_t plain = c->plain[argument];
-    const bool out = argument == written[c->g.pass];
+    const bool out = argument == d9_conv_written(c->g.pass);
     if (!d9_dnnl_memories_equal(own, plain))
         DNNL_TRY(d9_dnnl_reorder_make(engine, out ? own : plain, out ? plain : own, &c->reorder[argument]));
 done:
@@ -261,7 +258,7 @@ static void *argument_data(const d9_site *site, const d9_onednn_conv *c, int arg
 
 static d9_status run_reorder(d9_context *context, const d9_site *site, const d9_onednn_conv *c, int argument) {
     d9_status status;
-    const bool out = argument == written[c->g.pass];
+    const bool out = argument == d9_conv_written(c->g.pass);
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, out ? c->memory[argument] : c->plain[argument]},
                                          {DNNL_ARG_TO, out ? c->plain[argument] : c->memory[argument]}};
     DNNL_TRY(dnnl_memory_set_data_handle(c->plain[argument], d9_site_data(site, c->g.value[argument])));
@@ -276,7 +273,7 @@ static d9_status convert_argument(d9_context *context, const d9_site *site, cons
     void *plain = d9_site_data(site, c->g.value[argument]), *own = argument_data(site, c, argument);
     if (!is_staged(c, argument)) return D9_OK;
     if (c->reorder[argument]) return run_reorder(context, site, c, argument);
-    if (argument == written[c->g.pass])
+    if (argument == d9_conv_written(c->g.pass))
         d9_cpu_strip_unpack(d9_cpu_of(site), &c->strip[argument], own, store, plain);
     else
         d9_cpu_strip_pack(d9_cpu_of(site), &c->strip[argument], plain, store, own);
@@ -296,7 +293,7 @@ done:
 
 d9_status d9_onednn_conv_run(d9_context *context, const d9_site *site, const d9_onednn_conv *c) {
     d9_status status;
-    const int out = written[c->g.pass];
+    const int out = d9_conv_written(c->g.pass);
     set_threads(site);
     for (int a = 0; a < ARGUMENTS; a++) {
         DNNL_TRY(dnnl_memory_set_data_handle(c->memory[a], argument_data(site, c, a)));

@@ -1,5 +1,5 @@
 /* Hides the differences between oneDNN 2 (Debian 12) and oneDNN 3 (Debian 13, Ubuntu 24.04): descriptions of arrays and
- * of primitives. Other functions are equal in both and are called directly. Functions that can fail return oneDNN's
+ * of primitives. The other functions in use are equal in both. Functions that can fail return oneDNN's
  * status; dnnl_unimplemented: the library has no such primitive. The caller destroys the objects that they make. */
 #pragma once
 

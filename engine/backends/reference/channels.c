@@ -41,7 +41,7 @@ d9_status d9_reference_DROPOUT(const d9_reference_op *op) {
         for (int64_t i = row * dropout.row; i < (row + 1) * dropout.row; i++) {
             const int64_t word = d9_dropout_word(&dropout, i);
             if (i % dropout.row == 0 || word % 4 == 0) words = d9_dropout_words(&dropout, word / 4);
-            y[i] = words.v[word % 4] >= dropout.least ? x[i] / kept : 0;
+            y[i] = words.v[word % 4] >= dropout.least_kept_word ? x[i] / kept : 0;
         }
     }
     return D9_OK;

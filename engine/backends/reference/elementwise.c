@@ -57,7 +57,7 @@ d9_status d9_reference_ALL_REDUCE(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_CLIP(const d9_reference_op *op) {
-    const double share = d9_reference_coefficient(op, &op->node->as.clip.share), *g = op->in[0];
+    const double share = d9_reference_coefficient(op, &op->node->as.clip.mean_factor), *g = op->in[0];
     double squares = 0;
     for (int64_t i = 0; i < count_of(op); i++) squares += g[i] * g[i];
     const double factor = d9_clip_factor(squares, share, op->node->as.clip.most);
@@ -70,7 +70,7 @@ d9_status d9_reference_UPDATE(const d9_reference_op *op) {
     const d9_update_attributes *update = &op->node->as.update;
     d9_update_terms_double terms = {.rate = d9_reference_coefficient(op, &update->rate),
                                     .decay = d9_reference_coefficient(op, &update->decay),
-                                    .share = d9_reference_coefficient(op, &update->share)};
+                                    .share = d9_reference_coefficient(op, &update->mean_factor)};
     const double *w = op->in[0], *g = op->in[1], *const *state = op->in + 2;
     double *w_out = op->out[0], *const *state_out = op->out + 1;
     for (int s = 0; s < D9_UPDATE_STATES; s++)

@@ -7,10 +7,8 @@
 
 /* ---- linear: x (rows, I), weight (O, I), y (rows, O); a row is an image or a token ---- */
 
-static int64_t rows_of(const d9_shape *y) { return d9_shape_count(y) / d9_shape_channels(y); }
-
 d9_status d9_reference_LINEAR(const d9_reference_op *op) {
-    const int64_t rows = rows_of(&d9_reference_out(op)->shape), out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t rows = d9_shape_rows(&d9_reference_out(op)->shape), out = d9_reference_in(op, 1)->shape.d[0];
     const int64_t in = d9_reference_in(op, 1)->shape.d[1];
     const double *x = op->in[0], *weight = op->in[1];
     double *y = op->out[0];
@@ -24,7 +22,7 @@ d9_status d9_reference_LINEAR(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_LINEAR_BACKWARD_DATA(const d9_reference_op *op) {
-    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_in(op, 1)->shape.d[0];
+    const int64_t rows = d9_shape_rows(&d9_reference_in(op, 0)->shape), out = d9_reference_in(op, 1)->shape.d[0];
     const int64_t in = d9_reference_in(op, 1)->shape.d[1];
     const double *dy = op->in[0], *weight = op->in[1];
     double *dx = op->out[0];
@@ -34,7 +32,7 @@ d9_status d9_reference_LINEAR_BACKWARD_DATA(const d9_reference_op *op) {
 }
 
 d9_status d9_reference_LINEAR_BACKWARD_WEIGHT(const d9_reference_op *op) {
-    const int64_t rows = rows_of(&d9_reference_in(op, 0)->shape), out = d9_reference_out(op)->shape.d[0];
+    const int64_t rows = d9_shape_rows(&d9_reference_in(op, 0)->shape), out = d9_reference_out(op)->shape.d[0];
     const int64_t in = d9_reference_out(op)->shape.d[1];
     const double *dy = op->in[0], *x = op->in[1];
     double *dweight = op->out[0];
@@ -124,24 +122,17 @@ done:
 
 /* ---- metrics, f64 (4): see D9_BUFFER_METRICS ---- */
 
-static int64_t first_maximum(const double *row, int64_t count) {
-    int64_t best = 0;
-    for (int64_t k = 1; k < count; k++)
-        if (row[k] > row[best]) best = k;
-    return best;
-}
-
 d9_status d9_reference_METRICS(const d9_reference_op *op) {
     const d9_shape *shape = &d9_reference_in(op, 1)->shape; /* (N, classes) */
     const int32_t *labels = d9_site_data(op->site, op->node->inputs[2]);
-    const bool several = d9_loss_multi_label((int)op->node->as.loss.loss) != 0;
+    const bool multi_label = d9_loss_multi_label((int)op->node->as.loss.loss) != 0;
     double *metrics = op->out[0];
     const double *loss = op->in[0], *logits = op->in[1];
     for (int64_t n = 0; n < d9_shape_rows(shape); n++) {
         metrics[0] += loss[n];
         metrics[1] += labels[n] >= 0;
         metrics[2] +=
-            !several && first_maximum(logits + n * d9_shape_channels(shape), d9_shape_channels(shape)) == labels[n];
+            !multi_label && d9_argmax(logits + n * d9_shape_channels(shape), d9_shape_channels(shape)) == labels[n];
         if (!isfinite(loss[n]) && !(metrics[3] > 0)) metrics[3] = (double)(op->step + 1);
     }
     return D9_OK;

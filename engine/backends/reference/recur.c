@@ -45,7 +45,7 @@ typedef struct layer {
 } layer;
 
 static layer layer_of(const d9_reference_op *op, const d9_shape *y) { /* y: (T, N, H) */
-    return (layer){d9_cell_size_of((int)op->node->as.recur.cell), y->d[0], y->d[1], y->d[2]};
+    return (layer){d9_cell_counts_of((int)op->node->as.recur.cell), y->d[0], y->d[1], y->d[2]};
 }
 
 /* Rounds h to the type of y, in which the next time step reads h. */

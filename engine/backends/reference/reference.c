@@ -105,7 +105,6 @@ static void describe(const void *backend, d9_device_info *info) {
     (void)backend;
     snprintf(info->version, sizeof info->version, "dawn9 reference");
     snprintf(info->isa, sizeof info->isa, "plain");
-
     for (int p = 0; p < D9_PRECISIONS; p++) info->precision[p] = !d9_precision_at(p)->tf32;
 }
 

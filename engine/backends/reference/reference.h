@@ -20,9 +20,8 @@ void d9_reference_widen(d9_type type, const void *from, int64_t count, int threa
 void d9_reference_narrow(d9_type type, const double *from, int64_t count, int threads, void *to);
 
 /* An operation while it runs: its node, and its inputs and outputs as doubles. A pointer is NULL if the value is absent
- * or holds integers, which operations access by d9_site_data. For an f64 value the
- * array is the value's own memory, so an output that replaces an input is the same array. Outputs are rounded to their
- * types when the operation returns. */
+ * or holds integers, which operations access by d9_site_data. For an f64 value the array is the value's own memory, so
+ * an output that replaces an input is the same array. Outputs are rounded to their types when the operation returns. */
 typedef struct d9_reference_op {
     d9_context *context;
     const d9_site *site; /* of one node */

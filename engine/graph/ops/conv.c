@@ -40,7 +40,7 @@ const d9_op_info d9_op_CONV = {
     .inputs = 2,
     .outputs = 1,
     .weighted = true,
-    .convolution = true,
+    .conv_or_linear = true,
     .shape = shape,
     .type = d9_type_compute,
     .gradient = gradient,
@@ -52,7 +52,7 @@ const d9_op_info d9_op_CONV_BACKWARD_DATA = {
     .doc = "dy, weight -> dx",
     .inputs = 2,
     .outputs = 1,
-    .convolution = true,
+    .conv_or_linear = true,
     D9_PRESET_OUTPUTS,
     .operations = d9_operations_backward_data,
 };
@@ -61,7 +61,7 @@ const d9_op_info d9_op_CONV_BACKWARD_WEIGHT = {
     .doc = "dy, x -> dweight",
     .inputs = 2,
     .outputs = 1,
-    .convolution = true,
+    .conv_or_linear = true,
     D9_PRESET_OUTPUTS,
     .operations = d9_operations_backward_weight,
 };

@@ -63,7 +63,7 @@ const d9_op_info d9_op_LINEAR = {
     .inputs = 2,
     .outputs = 1,
     .weighted = true,
-    .convolution = true, /* equal to a 1 x 1 convolution */
+    .conv_or_linear = true, /* equal to a 1 x 1 convolution */
     .shape = shape,
     .type = type,
     .gradient = gradient,
@@ -76,7 +76,7 @@ const d9_op_info d9_op_LINEAR_BACKWARD_DATA = {
     .inputs = 2,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
-    .convolution = true,
+    .conv_or_linear = true,
     .operations = d9_operations_backward_data,
 };
 
@@ -85,6 +85,6 @@ const d9_op_info d9_op_LINEAR_BACKWARD_WEIGHT = {
     .inputs = 2,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
-    .convolution = true,
+    .conv_or_linear = true,
     .operations = d9_operations_backward_weight,
 };

@@ -49,7 +49,7 @@ const d9_op_info d9_op_LOSS_BACKWARD = {
     .doc = "logits, labels -> dlogits of the summed loss",
     .inputs = 2,
     .outputs = 1,
-    .overwrites = true, /* each sample's logits are read before its gradient is written */
+    .may_overwrite_input = true, /* each sample's logits are read before its gradient is written */
     D9_PRESET_OUTPUTS,
 };
 

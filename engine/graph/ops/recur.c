@@ -9,7 +9,7 @@ enum { GX, U, B_HH, H0, C0 }; /* inputs */
 
 static d9_status shape(d9_context *context, d9_graph *graph, const d9_node *node) {
     const d9_shape *gx = d9_input_shape(graph, node, GX), *u = d9_input_shape(graph, node, U);
-    const d9_cell_counts size = d9_cell_size_of((int)node->as.recur.cell);
+    const d9_cell_counts size = d9_cell_counts_of((int)node->as.recur.cell);
     const int64_t time = gx->d[0], samples = gx->d[1], units = u->d[1];
     if (gx->rank != 3 || gx->d[2] != size.gates * units || u->d[0] != gx->d[2])
         return d9_fail(context, D9_USAGE, "%s: %lld gates do not fit a state of %lld units", node->role,
@@ -101,7 +101,7 @@ static void put_gates(d9_onnx_writer *writer, const gate_lists *lists, d9_value_
 
 static void put_layer(d9_onnx_writer *writer, const d9_node *node, const d9_node *linear, const d9_node *bias) {
     const d9_recurrent_cell cell = node->as.recur.cell;
-    const int64_t gates = d9_cell_size_of((int)cell).gates, units = d9_input_shape(writer->graph, node, U)->d[1];
+    const int64_t gates = d9_cell_counts_of((int)cell).gates, units = d9_input_shape(writer->graph, node, U)->d[1];
     gate_lists lists;
     char w[ONNX_NAME], r[ONNX_NAME], input[ONNX_NAME], state[ONNX_NAME], b[ONNX_NAME], y[ONNX_NAME], axes[ONNX_NAME];
     put_integer_list(writer, node, "split", (int64_t[]){gates, units, -1}, 3, lists.split);

@@ -157,7 +157,7 @@ static void release_memory(d9_context *context, d9_parallel *parallel, void *mem
     if (!d9_shared_release(context, &self->shared, memory)) d9_release(context, memory);
 }
 
-/* ---- broadcast, agreement, end ---- */
+/* ---- broadcast, maximum, end ---- */
 
 static d9_status broadcast(d9_context *context, d9_parallel *parallel, void *bytes, int64_t size) {
     d9_status status = D9_OK;
@@ -169,7 +169,7 @@ static d9_status broadcast(d9_context *context, d9_parallel *parallel, void *byt
     return status;
 }
 
-static d9_status agree(d9_context *context, d9_parallel *parallel, int *value) {
+static d9_status maximum(d9_context *context, d9_parallel *parallel, int *value) {
     return check_mpi(context, parallel, MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD),
                      "agreeing with the other processes");
 }
@@ -232,7 +232,7 @@ static const d9_parallel_kind kind = {.allocate = allocate,
                                       .release = release_memory,
                                       .sum = sum,
                                       .broadcast = broadcast,
-                                      .agree = agree,
+                                      .maximum = maximum,
                                       .abort = end_all,
                                       .close = disconnect};
 

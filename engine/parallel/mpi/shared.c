@@ -117,9 +117,9 @@ static d9_status map_all(d9_context *context, d9_parallel *parallel, d9_shared_a
     if (MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, MPI_COMM_WORLD) != MPI_SUCCESS)
         D9_TRY(d9_fail(context, D9_DEVICE, "process %d of %d: MPI: sharing memory", parallel->rank, parallel->ranks));
     for (int r = 0; r < parallel->ranks; r++) {
-        const bool alike = all[r].file >= 0 && all[r].bytes == area->bytes;
-        area->base[r] = r == parallel->rank ? area->own : alike ? map_other(&all[r]) : NULL;
-        fails |= !alike || !area->base[r];
+        const bool can_map = all[r].file >= 0 && all[r].bytes == area->bytes;
+        area->base[r] = r == parallel->rank ? area->own : can_map ? map_other(&all[r]) : NULL;
+        fails |= !can_map || !area->base[r];
     }
     D9_TRY(d9_parallel_maximum(context, parallel, &fails));
     close_file(area); /* every process has tried to open it by now */

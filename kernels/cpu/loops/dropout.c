@@ -36,7 +36,7 @@ static void draw_blocks(const d9_dropout *d, int64_t first, uint32_t *words) {
 void D9_LOOP_NAME(dropout)(d9_kernel_in x, const d9_dropout *d, d9_kernel_out y, int64_t begin, int64_t end) {
     uint32_t words[D9_TILE] __attribute__((aligned(64)));
     d9_tile tile;
-    const uint32_t least = d->least;
+    const uint32_t least = d->least_kept_word;
     const float scale = d->scale;
     for (int64_t at = begin, n; at < end; at += n) {
         const int64_t place = d9_dropout_place(d, at);

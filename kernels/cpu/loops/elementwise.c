@@ -1,4 +1,4 @@
-/* Element-wise loops; most are limited by memory bandwidth. */
+/* Element-wise loops and a sum of squares; most are limited by memory bandwidth. */
 #include "kernels/cpu/loops/tile.h"
 
 #include "kernels/formulas/update.h"

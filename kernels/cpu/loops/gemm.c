@@ -306,7 +306,7 @@ typedef struct register_tile { /* rows of a times a panel of b */
     const float *a, *b;
     int64_t lanes;
     bool add;                  /* add the product to `sums` */
-    float *sums;               /* (rows, WIDTH); written if row_starts is NULL */
+    float *sums;               /* (rows, WIDTH); written if row_starts is NULL, and by multiply_left */
     const int64_t *row_starts; /* index in y of each row's first column; NULL: the sums do not go to y */
     int64_t column;            /* first column */
     const float *bias;         /* of the first column; added after rounding to the type of y; NULL: none */
@@ -425,7 +425,7 @@ void D9_LOOP_NAME(gemm_multiply)(const struct d9_gemm_block *g) {
         void (*const product)(const register_tile *t) = columns > LANES ? whole_panel : left_half;
         for (int64_t row = 0; row < g->rows_count; row += tall) {
             const int64_t within = row % panel, rows = d9_min(tall, g->rows_count - row);
-            const bool whole = rows == tall && columns == WIDTH; /* the product stores the sums in y */
+            const bool whole = rows == tall && columns == WIDTH; /* the product stores the last sums in y */
             product(&(register_tile){.a = g->a + row / panel * a_panel + within,
                                      .b = g->b + column * g->lanes,
                                      .lanes = g->lanes,

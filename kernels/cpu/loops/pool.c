@@ -24,7 +24,7 @@ static inside inside_of(int64_t first, int64_t kernel, int64_t size) {
 static inside rows_of(const d9_kernel_window *w, int64_t oy) {
     return inside_of(oy * w->stride - w->pad, w->kernel, w->height);
 }
-static inside stream_columns(const d9_kernel_window *w, int64_t ox) {
+static inside columns_of(const d9_kernel_window *w, int64_t ox) {
     return inside_of(ox * w->stride - w->pad, w->kernel, w->width);
 }
 
@@ -49,7 +49,7 @@ void D9_LOOP_NAME(pool)(d9_kernel_in x, const d9_kernel_window *w, int64_t n, in
     d9_tile tile, best;
     const inside rows = rows_of(w, oy);
     for (int64_t ox = 0; ox < w->out_width; ox++) {
-        const inside columns = stream_columns(w, ox);
+        const inside columns = columns_of(w, ox);
         const int64_t corner = input_at(w, n, rows.first, columns.first), out = output_at(w, n, oy, ox);
         for (int64_t c = 0, count; c < w->channels; c += count) {
             bool first = true;
@@ -118,7 +118,7 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
                            int64_t ox, d9_kernel_out dx) {
     d9_tile dy_tile, tile;
     int32_t place[D9_TILE];
-    const inside rows = rows_of(w, oy), columns = stream_columns(w, ox);
+    const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
     const range high = owned_inputs(rows.first, rows.first + w->stride, oy + 1 == w->out_height, w->height);
     const range wide = owned_inputs(columns.first, columns.first + w->stride, ox + 1 == w->out_width, w->width);
     for (int64_t c = 0, count; c < w->channels; c += count) {
@@ -152,7 +152,7 @@ static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window
                 across[2] = {windows_of(w, wide.from, w->out_width), windows_of(w, wide.until - 1, w->out_width)};
     for (int64_t oy = down[0].from; oy < down[1].until; oy++)
         for (int64_t ox = across[0].from; ox < across[1].until; ox++) {
-            const inside rows = rows_of(w, oy), columns = stream_columns(w, ox);
+            const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
             find_places(x, w, n, rows, columns, c, count, place);
             const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, tile);
             for (int64_t iy = d9_max(high.from, rows.first + rows.from);

@@ -4,8 +4,8 @@
  *
  * All of c stays in registers: at most D9_PRODUCT_ROWS rows of two vectors. Each step along K loads two vectors of b
  * and multiplies them by one broadcast element of a for each row. `a` is stored in `groups` groups of `depth` steps, so
- * that within a group every address is a constant offset. The code is plain C with GCC's vector types, so it runs on
- * any processor; GCC 12 keeps every sum in a register. Measured on one core of a Zen 5 whose multiply-add peak is about
+ * that within a group every address is a constant offset. Except for pairs of bf16, the code is C with GCC's vector
+ * types, for any processor; GCC 12 keeps every sum in a register. Measured on a core of a Zen 5 whose peak is about
  * 265 GFLOP/s with AVX-512 and 132 with AVX2: 262 to 266 with 8 to 14 rows, and 130 with 6. */
 #pragma once
 

@@ -56,7 +56,7 @@ D9_INLINE void add_product(const int rows, const int vectors, const float *x, co
 
 void D9_LOOP_NAME(recur_pack)(const struct d9_recur_part *p, int64_t panel) {
     const d9_cpu_recur *l = p->layer;
-    const int64_t h = l->units, gates = d9_cell_size_of(l->cell).gates, unit = panel * LANES;
+    const int64_t h = l->units, gates = d9_cell_counts_of(l->cell).gates, unit = panel * LANES;
     float *to = p->weights + panel * h * gates * LANES, *bias = p->bias + panel * gates * LANES;
     d9_tile tile;
     for (int64_t g = 0; g < gates; g++)
@@ -74,7 +74,7 @@ void D9_LOOP_NAME(recur_pack)(const struct d9_recur_part *p, int64_t panel) {
 
 void D9_LOOP_NAME(recur_pack_transposed)(const struct d9_recur_part *p, int64_t panel) {
     const d9_cpu_recur *l = p->layer;
-    const int64_t h = l->units, rows = d9_cell_size_of(l->cell).gates * h, unit = panel * LANES;
+    const int64_t h = l->units, rows = d9_cell_counts_of(l->cell).gates * h, unit = panel * LANES;
     float *to = p->weights + panel * rows * LANES;
     for (int64_t j = 0; j < rows; j++) *(d9_vector *)(to + j * LANES) = load(l->u, j * h + unit, h - unit);
 }

@@ -1,4 +1,4 @@
-/* Tiles: short runs of floats in the L1 cache, on which most loops compute. f32 arrays are used in place; bf16 is
+/* Tiles: short runs of floats in the L1 cache, on which many loops compute. f32 arrays are used in place; bf16 is
  * widened into a tile, and rounded when the tile is stored.
  *
  * Inner loops are plain C over a tile, most with `omp simd`: the compiler uses vectors as wide as the level allows. */

@@ -179,8 +179,9 @@ typedef struct tile {
 } tile; /* position of its first pixel, which may be outside of the image */
 
 static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t pad) {
-    const int64_t within = number % (g->high * g->wide);
-    return (tile){number / (g->high * g->wide), within / g->wide * g->step - pad, within % g->wide * g->step - pad};
+    const int64_t within = number % (g->tiles_high * g->tiles_wide);
+    return (tile){number / (g->tiles_high * g->tiles_wide), within / g->tiles_wide * g->step - pad,
+                  within % g->tiles_wide * g->step - pad};
 }
 
 D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store store, const void *x, tile t,
@@ -315,7 +316,7 @@ D9_INLINE void transform_source(transform_1d f, const int size, const int side, 
             for (int k = 0; k < tiles_per_lane; k++) {
                 const tile at = tile_at(g, first + t + k, g->pad);
                 float *end = tiles_per_lane == 1 ? to : (float *)halves[k];
-                const int64_t plane = tiles_per_lane == 1 ? l->plane : LANES, tail = left > 0 ? left : 0;
+                const int64_t plane = tiles_per_lane == 1 ? l->plane_stride : LANES, tail = left > 0 ? left : 0;
                 if (c % SLICE == 0 && source == PIXELS) find_pixels(g, store, x->all, at, size, c, a[k].pixel);
                 if (c % SLICE == 0 && source != PIXELS) find_windows(g, x, at, size / 2 + odd, odd, c, a[k].windows);
                 if (source != PIXELS)
@@ -326,7 +327,7 @@ D9_INLINE void transform_source(transform_1d f, const int size, const int side, 
                 else
                     transform_pixels(f, size, side, store, a[k].pixel, c % SLICE, tail, next, target, end, plane);
             }
-            if (tiles_per_lane == 2) store_pairs(halves[0], halves[1], side * side, to, l->plane);
+            if (tiles_per_lane == 2) store_pairs(halves[0], halves[1], side * side, to, l->plane_stride);
         }
 }
 
@@ -446,7 +447,7 @@ D9_INLINE void transform_outputs(transform_1d f, const int side, const int size,
                                  const d9_winograd_pixels *y) {
     line lines[64] = {0};
     const void *position[MOST];
-    find_planes(m, l->plane, side * side, position);
+    find_planes(m, l->plane_stride, side * side, position);
     for (int64_t q = 0; q < count; q++) {
         const tile t = tile_at(g, first + q, 0);
         const rectangle whole = rectangle_of(g, t, size, 1), pooled = rectangle_of(g, t, size / 2, 2);
@@ -545,11 +546,11 @@ void D9_LOOP_NAME(winograd_filter)(const d9_winograd_filter *s, const void *w, i
             for (int64_t k = 0; k < LANES; k += inputs_per_lane) {
                 float *to = u + (panel * l->rows + (other + k) / inputs_per_lane) * WIDTH + half;
                 if (!pairs) {
-                    transform_taps(s, tap, k * 9 * LANES, to, l->plane);
+                    transform_taps(s, tap, k * 9 * LANES, to, l->plane_stride);
                     continue;
                 }
                 for (int i = 0; i < 2; i++) transform_taps(s, tap, (k + i) * 9 * LANES, (float *)halves[i], LANES);
-                store_pairs(halves[0], halves[1], PLANES, to, l->plane);
+                store_pairs(halves[0], halves[1], PLANES, to, l->plane_stride);
             }
         }
 }
@@ -562,8 +563,9 @@ void D9_LOOP_NAME(winograd_filter_gradient)(const d9_winograd_filter *s, const f
     for (int64_t i = 0; i < s->inputs; i += LANES) {
         const float *from = u + (i / WIDTH * l->rows + o) * WIDTH + i % WIDTH;
         for (int p = 0; p < PLANES; p++) {
-            d9_vector sum_of_parts = *(const d9_vector *)(from + p * l->plane);
-            for (int64_t k = 1; k < parts; k++) sum_of_parts += *(const d9_vector *)(from + k * part + p * l->plane);
+            d9_vector sum_of_parts = *(const d9_vector *)(from + p * l->plane_stride);
+            for (int64_t k = 1; k < parts; k++)
+                sum_of_parts += *(const d9_vector *)(from + k * part + p * l->plane_stride);
             *(d9_vector *)sums[p] = sum_of_parts;
         }
         if (s->scheme == D9_WINOGRAD_DENSE)

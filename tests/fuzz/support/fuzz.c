@@ -20,25 +20,25 @@ void *fuzz_allocate(size_t size) {
 
 /* Size and alignment are stored before the block; the sanitizer's guard is directly after it. */
 static void *allocate(void *user, size_t alignment, size_t bytes) {
-    fuzz_fixture *bench = user;
+    fuzz_fixture *fixture = user;
     void *block;
-    if (bytes > FUZZ_MEMORY || bench->bytes + (int64_t)bytes > FUZZ_MEMORY) return NULL;
+    if (bytes > FUZZ_MEMORY || fixture->bytes + (int64_t)bytes > FUZZ_MEMORY) return NULL;
     if (posix_memalign(&block, alignment, alignment + bytes) != 0) return NULL;
     memset(block, 0, alignment + bytes);
     memcpy((char *)block + alignment - sizeof bytes, &bytes, sizeof bytes);
     memcpy((char *)block + alignment - 2 * sizeof bytes, &alignment, sizeof alignment);
-    bench->blocks++;
-    bench->bytes += (int64_t)bytes;
+    fixture->blocks++;
+    fixture->bytes += (int64_t)bytes;
     return (char *)block + alignment;
 }
 
 static void release(void *user, void *pointer) {
-    fuzz_fixture *bench = user;
+    fuzz_fixture *fixture = user;
     size_t bytes, alignment;
     memcpy(&bytes, (char *)pointer - sizeof bytes, sizeof bytes);
     memcpy(&alignment, (char *)pointer - 2 * sizeof bytes, sizeof alignment);
-    bench->blocks--;
-    bench->bytes -= (int64_t)bytes;
+    fixture->blocks--;
+    fixture->bytes -= (int64_t)bytes;
     free((char *)pointer - alignment);
 }
 
@@ -47,15 +47,15 @@ static int fail_with(int error) {
     return -1;
 }
 
-fuzz_file *fuzz_find(fuzz_fixture *bench, const char *path) {
+fuzz_file *fuzz_find(fuzz_fixture *fixture, const char *path) {
     for (int i = 0; i < FUZZ_FILES; i++)
-        if (bench->files[i].path[0] && strcmp(bench->files[i].path, path) == 0) return &bench->files[i];
+        if (fixture->files[i].path[0] && strcmp(fixture->files[i].path, path) == 0) return &fixture->files[i];
     return NULL;
 }
 
-static fuzz_file *make_file(fuzz_fixture *bench, const char *path) {
+static fuzz_file *make_file(fuzz_fixture *fixture, const char *path) {
     for (int i = 3; i < FUZZ_FILES; i++) {
-        fuzz_file *file = &bench->files[i];
+        fuzz_file *file = &fixture->files[i];
         if (file->path[0]) continue;
         if (snprintf(file->path, FUZZ_PATH, "%s", path) < FUZZ_PATH) return file;
         file->path[0] = 0;
@@ -67,10 +67,10 @@ static fuzz_file *make_file(fuzz_fixture *bench, const char *path) {
 }
 
 /* True if `path` is a folder: it was made explicitly, or contains files. */
-static bool is_folder(fuzz_fixture *bench, const char *path) {
+static bool is_folder(fuzz_fixture *fixture, const char *path) {
     const size_t length = strlen(path);
     for (int i = 0; i < FUZZ_FILES; i++) {
-        const fuzz_file *file = &bench->files[i];
+        const fuzz_file *file = &fixture->files[i];
         if (file->folder ? strcmp(file->path, path) == 0
                          : !strncmp(file->path, path, length) && file->path[length] == '/')
             return true;
@@ -86,17 +86,17 @@ static int fill_stat(const fuzz_file *file, bool folder, struct stat *state) {
 }
 
 static int open_path(void *user, const char *path, int flags, int mode) {
-    fuzz_fixture *bench = user;
-    fuzz_file *file = fuzz_find(bench, path);
+    fuzz_fixture *fixture = user;
+    fuzz_file *file = fuzz_find(fixture, path);
     (void)mode;
-    if (is_folder(bench, path)) return fail_with(EISDIR);
+    if (is_folder(fixture, path)) return fail_with(EISDIR);
     if (!file && !(flags & O_CREAT)) return fail_with(ENOENT);
-    if (!file && !(file = make_file(bench, path))) return -1;
+    if (!file && !(file = make_file(fixture, path))) return -1;
     fuzz_require(!file->open, "a file is open once");
     if (flags & O_TRUNC) file->size = 0;
     file->at = flags & O_APPEND ? file->size : 0;
     file->open = true;
-    return (int)(file - bench->files);
+    return (int)(file - fixture->files);
 }
 
 static ssize_t read_file(void *user, int number, void *bytes, size_t size) {
@@ -143,12 +143,12 @@ static int stat_file(void *user, int number, struct stat *state) {
 }
 
 static int stat_path(void *user, const char *path, struct stat *state) {
-    fuzz_fixture *bench = user;
-    const fuzz_file *file = fuzz_find(bench, path);
-    const bool folder = is_folder(bench, path);
+    fuzz_fixture *fixture = user;
+    const fuzz_file *file = fuzz_find(fixture, path);
+    const bool folder = is_folder(fixture, path);
     if (!file && !folder) return fail_with(ENOENT);
     fill_stat(file, folder, state);
-    state->st_ino = file ? (ino_t)(file - bench->files) : 0;
+    state->st_ino = file ? (ino_t)(file - fixture->files) : 0;
     return 0;
 }
 
@@ -183,42 +183,42 @@ static int lock_file(void *user, int number, const char *path) {
     return 0;
 }
 
-void fuzz_write_file(fuzz_fixture *bench, const char *path, const void *bytes, size_t size) {
-    const int file = open_path(bench, path, O_CREAT | O_TRUNC, 0);
+void fuzz_write_file(fuzz_fixture *fixture, const char *path, const void *bytes, size_t size) {
+    const int file = open_path(fixture, path, O_CREAT | O_TRUNC, 0);
     fuzz_require(file >= 0, "the test has room for its files");
-    write_file(bench, file, bytes, size);
-    close_file(bench, file);
+    write_file(fixture, file, bytes, size);
+    close_file(fixture, file);
 }
 
-void fuzz_begin(fuzz_fixture *bench) {
-    memset(bench, 0, sizeof *bench);
-    bench->system = (d9_system){.user = bench,
-                                .allocate = allocate,
-                                .release = release,
-                                .open = open_path,
-                                .read = read_file,
-                                .write = write_file,
-                                .truncate = truncate_file,
-                                .sync = sync_file,
-                                .close = close_file,
-                                .file_stat = stat_file,
-                                .stat = stat_path,
-                                .rename = rename_path,
-                                .remove = remove_path,
-                                .make_directory = make_directory,
-                                .lock = lock_file};
-    d9_context_init(&bench->context);
-    bench->context.system = &bench->system;
-    bench->files[STDOUT_FILENO] = (fuzz_file){.path = "standard output", .open = true};
+void fuzz_begin(fuzz_fixture *fixture) {
+    memset(fixture, 0, sizeof *fixture);
+    fixture->system = (d9_system){.user = fixture,
+                                  .allocate = allocate,
+                                  .release = release,
+                                  .open = open_path,
+                                  .read = read_file,
+                                  .write = write_file,
+                                  .truncate = truncate_file,
+                                  .sync = sync_file,
+                                  .close = close_file,
+                                  .file_stat = stat_file,
+                                  .stat = stat_path,
+                                  .rename = rename_path,
+                                  .remove = remove_path,
+                                  .make_directory = make_directory,
+                                  .lock = lock_file};
+    d9_context_init(&fixture->context);
+    fixture->context.system = &fixture->system;
+    fixture->files[STDOUT_FILENO] = (fuzz_file){.path = "standard output", .open = true};
 }
 
-void fuzz_end(fuzz_fixture *bench) {
-    bench->files[STDOUT_FILENO].open = false;
+void fuzz_end(fuzz_fixture *fixture) {
+    fixture->files[STDOUT_FILENO].open = false;
     for (int i = 0; i < FUZZ_FILES; i++) {
-        fuzz_require(!bench->files[i].open, "every file is closed");
-        free(bench->files[i].bytes);
+        fuzz_require(!fixture->files[i].open, "every file is closed");
+        free(fixture->files[i].bytes);
     }
-    fuzz_require(bench->blocks == 0 && bench->bytes == 0, "everything is released");
+    fuzz_require(fixture->blocks == 0 && fixture->bytes == 0, "everything is released");
 }
 
 bool fuzz_next_part(const uint8_t **data, size_t *size, const uint8_t **part, size_t *part_size) {
@@ -259,28 +259,28 @@ size_t fuzz_input_of_tensors(const uint8_t *file, size_t file_size, uint8_t *dat
     return file_size - 7;
 }
 
-bool fuzz_check_status(fuzz_fixture *bench, d9_status status) {
+bool fuzz_check_status(fuzz_fixture *fixture, d9_status status) {
     if (status == D9_OK) return true;
-    const char *message = bench->context.message;
-    fuzz_require(status == bench->context.status, "the status that came is that of the message");
+    const char *message = fixture->context.message;
+    fuzz_require(status == fixture->context.status, "the status that came is that of the message");
     fuzz_require(status == D9_USAGE || status == D9_DATA || status == D9_DEVICE || status == D9_OUTPUT,
                  "a rejection has a documented status");
     fuzz_require(*message, "a rejection has a message");
     for (const char *at = message; *at; at++)
         fuzz_require(d9_control_bytes(at) == 0, "a message is one printable line");
-    d9_context_clear(&bench->context);
+    d9_context_clear(&fixture->context);
     return false;
 }
 
-void fuzz_round_trip(fuzz_fixture *bench, const d9_safetensors *file, d9_status also) {
+void fuzz_round_trip(fuzz_fixture *fixture, const d9_safetensors *file, d9_status other_status) {
     d9_safetensors *again = NULL;
     uint8_t *bytes = NULL;
     size_t size;
-    const d9_status status = d9_safetensors_encode(&bench->context, "fuzz", file->tensors, file->tensor_count,
+    const d9_status status = d9_safetensors_encode(&fixture->context, "fuzz", file->tensors, file->tensor_count,
                                                    file->metadata, file->metadata_count, &bytes, &size);
-    fuzz_require(status == D9_OK || status == also, "what was decoded can be encoded");
-    if (!fuzz_check_status(bench, status)) return;
-    fuzz_require(d9_safetensors_decode(&bench->context, "fuzz", bytes, size, &again) == D9_OK,
+    fuzz_require(status == D9_OK || status == other_status, "what was decoded can be encoded");
+    if (!fuzz_check_status(fixture, status)) return;
+    fuzz_require(d9_safetensors_decode(&fixture->context, "fuzz", bytes, size, &again) == D9_OK,
                  "what was encoded can be decoded");
     fuzz_require(file->tensor_count == again->tensor_count && file->metadata_count == again->metadata_count,
                  "as many come back");
@@ -296,49 +296,49 @@ void fuzz_round_trip(fuzz_fixture *bench, const d9_safetensors *file, d9_status 
         fuzz_require(tensor->size == (size_t)d9_shape_count(&tensor->shape) * d9_tensor_type_bytes(tensor->type),
                      "a tensor has the size of its shape");
     }
-    d9_safetensors_free(&bench->context, again), d9_release(&bench->context, bytes);
+    d9_safetensors_free(&fixture->context, again), d9_release(&fixture->context, bytes);
 }
 
-static void print_config(fuzz_fixture *bench, const d9_config *config, bool origins, d9_text *text) {
-    d9_text_init(&bench->context, text);
+static void print_config(fuzz_fixture *fixture, const d9_config *config, bool origins, d9_text *text) {
+    d9_text_init(&fixture->context, text);
     d9_config_print(config, origins, text);
     fuzz_require(d9_text_status(text) == D9_OK, "a configuration can be printed");
 }
 
 /* A printed configuration, with or without origins, parses to the same configuration. */
-static void config_round_trip(fuzz_fixture *bench, const d9_config *config, bool origins) {
+static void config_round_trip(fuzz_fixture *fixture, const d9_config *config, bool origins) {
     d9_text printed, again, difference;
     d9_config *back = NULL;
     char hash[65], hash_back[65];
-    print_config(bench, config, origins, &printed);
-    if (d9_config_parse(&bench->context, config->path, d9_text_get(&printed), NULL, &back) != D9_OK)
-        fuzz_require(false, bench->context.message);
+    print_config(fixture, config, origins, &printed);
+    if (d9_config_parse(&fixture->context, config->path, d9_text_get(&printed), NULL, &back) != D9_OK)
+        fuzz_require(false, fixture->context.message);
     if (origins) {
         d9_text_free(&printed);
-        print_config(bench, config, false, &printed);
+        print_config(fixture, config, false, &printed);
     }
-    print_config(bench, back, false, &again);
+    print_config(fixture, back, false, &again);
     fuzz_require(strcmp(d9_text_get(&printed), d9_text_get(&again)) == 0, "what was printed parses to the same");
-    d9_config_hash(&bench->context, config, hash);
-    d9_config_hash(&bench->context, back, hash_back);
+    d9_config_hash(&fixture->context, config, hash);
+    d9_config_hash(&fixture->context, back, hash_back);
     fuzz_require(strcmp(hash, hash_back) == 0, "and has the same hash");
-    d9_text_init(&bench->context, &difference);
+    d9_text_init(&fixture->context, &difference);
     d9_config_difference(config, back, &difference);
     fuzz_require(*d9_text_get(&difference) == 0, "and differs in nothing");
-    d9_text_free(&difference), d9_text_free(&printed), d9_text_free(&again), d9_config_free(&bench->context, back);
+    d9_text_free(&difference), d9_text_free(&printed), d9_text_free(&again), d9_config_free(&fixture->context, back);
 }
 
-static void check_config(fuzz_fixture *bench, const d9_config *config) {
+static void check_config(fuzz_fixture *fixture, const d9_config *config) {
     json_t *object = NULL;
-    config_round_trip(bench, config, false);
-    config_round_trip(bench, config, true);
-    fuzz_require(d9_effective_json(&bench->context, config, &object) == D9_OK, "a configuration becomes JSON");
+    config_round_trip(fixture, config, false);
+    config_round_trip(fixture, config, true);
+    fuzz_require(d9_effective_json(&fixture->context, config, &object) == D9_OK, "a configuration becomes JSON");
     json_decref(object);
-    const d9_status status = d9_config_try(&bench->context, config);
-    fuzz_check_status(bench, status);
+    const d9_status status = d9_config_try(&fixture->context, config);
+    fuzz_check_status(fixture, status);
 }
 
-void fuzz_check_config(fuzz_fixture *bench, d9_status status, d9_config *config) {
-    if (fuzz_check_status(bench, status)) check_config(bench, config);
-    d9_config_free(&bench->context, config);
+void fuzz_check_config(fuzz_fixture *fixture, d9_status status, d9_config *config) {
+    if (fuzz_check_status(fixture, status)) check_config(fixture, config);
+    d9_config_free(&fixture->context, config);
 }
