@@ -10,7 +10,7 @@ void d9_cpu_pool_forward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel
 
 void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *w, d9_kernel_in dy, d9_kernel_in x,
                           d9_kernel_out dx) {
-    enum { TOGETHER = 4 }; /* rows of one task: a window that overlaps the rows of two tasks is searched twice */
+    enum { TOGETHER = 8 }; /* rows of one task: a window that overlaps the rows of two tasks is searched twice */
     const bool apart = w->stride >= w->kernel;
     const int64_t step = apart ? w->stride : TOGETHER, runs = apart ? w->out_height : d9_parts_of(w->height, TOGETHER);
     D9_CPU_EACH (run, w->images * runs, cpu->threads)

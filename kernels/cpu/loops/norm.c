@@ -160,14 +160,17 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
     if (what != OF_DZ) *(d9_vector *)(part->second + i) = second;
 }
 
-/* add_rows for elements [0, n) of the rows. */
+/* add_rows for elements [0, n) of `rows` rows: whole vectors of D9_ROWS rows at once, else row by row in short code. */
 D9_INLINE void add_elements(const d9_kernel_store store, const int activation, const bool recomputes,
-                            const enum summand what, const int count, const operands *of, int64_t at, int64_t step,
+                            const enum summand what, const operands *of, int64_t rows, int64_t at, int64_t step,
                             const row_terms *terms, int64_t n, partial *part) {
-    int64_t i = 0;
-    for (; i + D9_LANES <= n; i += D9_LANES)
-        add_rows(store, activation, recomputes, what, count, of, at, step, terms, i, D9_LANES, part);
-    if (i < n) add_rows(store, activation, recomputes, what, count, of, at, step, terms, i, n - i, part);
+    int64_t whole = 0;
+    for (; rows == D9_ROWS && whole + D9_LANES <= n; whole += D9_LANES)
+        add_rows(store, activation, recomputes, what, D9_ROWS, of, at, step, terms, whole, D9_LANES, part);
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t i = whole; i < n; i += D9_LANES)
+            add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i,
+                     d9_min(D9_LANES, n - i), part);
 }
 
 /* Adds the two sums of channels [from, until) to `sums` (2, until - from); `from` is 0 or a multiple of D9_TILE.
@@ -186,12 +189,8 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
             for (int64_t p = 0, taken; p < run->pixels; p += taken * w.rows) {
                 const int64_t at = run->at + m * run->stride + p * channels + c;
                 taken = p + D9_ROWS * w.rows <= run->pixels ? D9_ROWS : 1;
-                if (taken == D9_ROWS)
-                    add_elements(store, activation, recomputes, what, D9_ROWS, of, at, w.rows * channels, &here,
-                                 w.width, &part);
-                else
-                    add_elements(store, activation, recomputes, what, 1, of, at, 0, &here,
-                                 row_elements(&w, run->pixels - p), &part);
+                add_elements(store, activation, recomputes, what, of, taken, at, w.rows * channels, &here,
+                             row_elements(&w, run->pixels - p), &part);
                 part.held += taken;
                 if (part.held + D9_ROWS > D9_FOLD) flush_partial(&part, &w, sums + c - from, until - from);
             }

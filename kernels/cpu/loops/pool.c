@@ -140,31 +140,46 @@ static void scatter_window(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_wind
 
 /* Overlapping windows: blocks of at most ROWS x COLUMNS pixels with DEEP channels. For each block, every window that
  * covers one of its pixels is searched once and adds its gradient to the pixel of its maximum if the block has it. */
-enum { ROWS = 4, COLUMNS = 8, DEEP = 64 };
+enum { ROWS = 8, COLUMNS = 8, DEEP = 64 };
+typedef float block_sums[ROWS][COLUMNS][DEEP] __attribute__((aligned(64)));
+
+/* Adds the gradients of window (oy, ox) to `sums`, which belong to pixels of rows `high` and columns `wide` and to
+ * `count` channels from channel c on. from (count): gradients of the window. */
+D9_INLINE void gather_window(const d9_kernel_store store, d9_kernel_in x, const d9_kernel_window *w, int64_t n,
+                             int64_t oy, int64_t ox, range high, range wide, int64_t c, int64_t count,
+                             const float *from, block_sums sums) {
+    const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
+    const int64_t corner = input_at(w, n, rows.first, columns.first) + c;
+    const range down = {d9_max(high.from, rows.first + rows.from), d9_min(high.until, rows.first + rows.until)},
+                across = {d9_max(wide.from, columns.first + columns.from),
+                          d9_min(wide.until, columns.first + columns.until)};
+    for (int64_t i = 0; i < count; i += D9_LANES) {
+        const int64_t left = d9_min(D9_LANES, count - i);
+        const place_vector place = find_maximum(store, x, w, corner + i, rows, columns, left);
+        const place_vector gradient = (place_vector)d9_lanes_load(D9_KERNEL_F32, from, i, left);
+        for (int64_t iy = down.from; iy < down.until; iy++)
+            for (int64_t ix = across.from; ix < across.until; ix++) {
+                const place_vector here =
+                    (place_vector){0} + (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
+                *(d9_vector *)&sums[iy - high.from][ix - wide.from][i] += (d9_vector)((place == here) & gradient);
+            }
+    }
+}
 
 static void gather_block(d9_kernel_in dy, d9_kernel_in x, const d9_kernel_window *w, int64_t n, range high, range wide,
                          int64_t c, d9_kernel_out dx) {
     d9_tile tile;
-    float sums[ROWS][COLUMNS][DEEP] __attribute__((aligned(64))) = {0};
-    int32_t place[DEEP];
+    block_sums sums = {0};
     const int64_t count = d9_min(DEEP, w->channels - c);
     const range down[2] = {windows_of(w, high.from, w->out_height), windows_of(w, high.until - 1, w->out_height)},
                 across[2] = {windows_of(w, wide.from, w->out_width), windows_of(w, wide.until - 1, w->out_width)};
     for (int64_t oy = down[0].from; oy < down[1].until; oy++)
         for (int64_t ox = across[0].from; ox < across[1].until; ox++) {
-            const inside rows = rows_of(w, oy), columns = columns_of(w, ox);
-            find_places(x, w, n, rows, columns, c, count, place);
             const float *from = d9_tile_load(dy, output_at(w, n, oy, ox) + c, count, tile);
-            for (int64_t iy = d9_max(high.from, rows.first + rows.from);
-                 iy < d9_min(high.until, rows.first + rows.until); iy++)
-                for (int64_t ix = d9_max(wide.from, columns.first + columns.from);
-                     ix < d9_min(wide.until, columns.first + columns.until); ix++) {
-                    const int32_t here = (int32_t)((iy - rows.first) * w->kernel + ix - columns.first);
-                    float *sum = sums[iy - high.from][ix - wide.from];
-#pragma omp simd
-                    for (int64_t i = 0; i < count; i++)
-                        sum[i] += place[i] == here ? from[i] : 0; /* NOLINT(clang-analyzer-core.*): place is set */
-                }
+            if (x.store == D9_KERNEL_F32)
+                gather_window(D9_KERNEL_F32, x, w, n, oy, ox, high, wide, c, count, from, sums);
+            else
+                gather_window(D9_KERNEL_BF16, x, w, n, oy, ox, high, wide, c, count, from, sums);
         }
     for (int64_t iy = high.from; iy < high.until; iy++)
         for (int64_t ix = wide.from; ix < wide.until; ix++) {
