@@ -122,8 +122,8 @@ debian13() {
 
 # ---- CUDA 12.4 ----
 
-# Builds the CUDA backend and its packages in a new Debian 13, and runs the tests of CUDA except the two that call
-# cuDNN, because this cuDNN is for another CUDA and would load libraries of that CUDA.
+# Builds the CUDA backend and its packages in a new Debian 13, and runs the tests of CUDA, except those labelled long
+# and those that call cuDNN, because this cuDNN is for another CUDA and would load libraries of that CUDA.
 cuda12() {
     cudnn=${CUDNN-/usr/local/cuda}
     [ -f "$cudnn/include/cudnn_version.h" ] || skips cudnn "no $cudnn/include/cudnn_version.h"

@@ -27,7 +27,7 @@ typedef struct d9_runs_progress {
     bool ended;        /* the run ended in this command */
 } d9_runs_progress;
 typedef struct d9_runs_shared {
-    int64_t reported; /* seeds per arm at the last "so far" line; 0: no such line yet */
+    int64_t reported; /* mean seeds per arm, rounded down, at the last "so far" line; 0: no such line yet */
     d9_runs_progress runs[];
 } d9_runs_shared;
 

@@ -189,7 +189,7 @@ static d9_status call_sbatch(const d9_runs *runs, char *const *words, char answe
     return status;
 }
 
-/* Makes sbatch's option --output. Its value is a pattern, in which a percent sign must be doubled. */
+/* Makes sbatch's option --output. Its value is a pattern (%A: job, %a: task), so a % in the folder is doubled. */
 static d9_status make_output_option(const d9_runs *runs, char **option) {
     d9_status status;
     d9_context *context = &runs->cli->context;

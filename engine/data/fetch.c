@@ -330,7 +330,8 @@ done:
     return status;
 }
 
-/* In a message that begins with the temporary folder, puts the path of the user's archive, if any, in its place. */
+/* If the message begins with the temporary folder, replaces the folder by the path of the user's archive, or removes it
+ * if the user gave no archive. Always returns D9_DATA. */
 static d9_status put_archive_in_message(d9_context *context, const fetch *fetch) {
     char message[sizeof context->message];
     const size_t length = strlen(fetch->result);

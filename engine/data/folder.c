@@ -1,4 +1,4 @@
-/* A folder of class folders of PNG, JPEG or WebP files of any size, resized to one square; see data/classes.h. */
+/* A folder of class folders of PNG, JPEG or WebP files, which are resized to one square; see data/classes.h. */
 #include "core/system.h"
 #include "data/classes.h"
 

@@ -11,7 +11,7 @@ typedef struct d9_draft {
     const d9_tree *published; /* the file's rows of published results; NULL: those of the configuration */
     d9_config_edits edits;
     const d9_grid_setting *grid;
-    int grid_count, grid_edits; /* rows of `grid`; edits that set them, two for a map of a trick's options */
+    int grid_count, grid_edits; /* rows of `grid`; edits that set them (a map of a trick's options takes two) */
 } d9_draft;
 
 /* Adds the edit of --set KEY=VALUE. `node`: place of the key in the experiment file; NULL: not from a file. */

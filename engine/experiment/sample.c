@@ -36,7 +36,7 @@ static range_kind range_of(const d9_tree *node) {
     return kind;
 }
 
-/* Reads the numbers of a range: low and high end, step (1 if it is not given). Returns false if they are not valid. */
+/* Reads a range's low end, high end and step (only `whole` may have one; else 1). Returns false if one is invalid. */
 static bool read_ends(const d9_tree *list, range_kind kind, double ends[3]) {
     int count = 0;
     int64_t integer;

@@ -1,9 +1,12 @@
-/* Selects the next run of an experiment from the states of its runs on disk, the only state that processes share.
+/* Selects the next run of an experiment from the states of its runs on disk. Selection uses no other shared state, so
+ * processes on several machines can work on one folder. Without a search: the first run that waits or was stopped.
  *
  * A search is asynchronous successive halving (Li et al. 2018, arXiv 1810.05934, algorithm 2). A trial has entered a
  * rung if one of its runs there was started, and has finished it if all are done; its score is the mean over its seeds.
- * A trial among the best 1/eta of those that finished a rung enters the next one. A process that finds no such trial
- * starts a new one, and does not wait until a rung is full. Failed trials do not count.
+ * A process selects, in this order: a run left to do in a rung that its trial has entered, the highest rung first; the
+ * first run in the next rung of a trial among the best 1/eta of those that finished a rung; the first run of a new
+ * trial. It does not wait until a rung is full. If the budget is used up, it only continues stopped runs. A trial with
+ * a failed run is not continued; it counts only in the rungs that it finished before.
  *
  * Trials are ranked by score or, with promote: frontier, first by their layer of the frontier of score against
  * operations, then by score. A trial dominates another if its score is at least as high with at most as many

@@ -101,7 +101,7 @@ static d9_status find_batch(search *s, bool fits) {
     d9_status status = D9_OK;
     const int64_t unit = s->best->unit, given = s->config->train.batch_size / unit, samples = s->extent.train_samples,
                   past = (samples < MOST ? samples : MOST) / unit + 1;
-    /* in units: the largest batch that fits, and a limit from which on no batch both fits and is accepted */
+    /* in units. low: largest batch known to fit, 0: none; high: from this size on no batch both fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;

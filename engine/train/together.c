@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- the same run everywhere ---- */
+/* ---- check that all processes have the same configuration and data ---- */
 
 d9_status d9_together_check_same_run(d9_session *session, const d9_train_options *given) {
     d9_status status;

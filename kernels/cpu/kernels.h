@@ -151,7 +151,7 @@ void d9_cpu_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_
 void d9_cpu_mean_pool_forward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in x, d9_kernel_out y);
 void d9_cpu_mean_pool_backward(const d9_cpu *cpu, const d9_kernel_window *window, d9_kernel_in dy, d9_kernel_out dx);
 
-/* A bias for each channel, with the fused epilogue or prologue. dbias NULL: not computed. */
+/* Adds a bias to each channel; dbias: its gradient (NULL: not computed). The epilogue or prologue is fused. */
 int64_t d9_cpu_bias_scratch_bytes(int64_t channels); /* for the two functions below */
 void d9_cpu_bias_forward(const d9_cpu *cpu, d9_kernel_in x, const float *bias, int64_t rows, int64_t channels,
                          const d9_kernel_epilogue *epilogue, void *scratch, d9_kernel_out y);

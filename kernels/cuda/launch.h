@@ -59,7 +59,7 @@ static inline unsigned d9_blocks(int64_t threads) {
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-/* Index of this thread in a one-dimensional grid, and the number of threads in the grid. */
+/* Index of this thread along x, and the number of threads along x: of the whole grid, if it is one-dimensional. */
 D9_DEVICE int64_t d9_thread() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 D9_DEVICE int64_t d9_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 

@@ -43,7 +43,8 @@ struct d9_norm_plan {
     int columns, lines;                     /* threads of a block along the channels; rows that it loads at once */
 };
 
-/* Columns of a block: 128 bytes of half precision, or one warp of single channels. */
+/* Most columns (threads along the channels) of a block: 8 of eight channels each (128 bytes in half precision, 256 in
+ * f32), or 32 of one channel each (one warp). */
 enum { D9_NORM_WIDE_COLUMNS = 8, D9_NORM_SINGLE_COLUMNS = 32 };
 
 static inline d9_norm_plan d9_norm_plan_of(const d9_kernel_norm *norm, int64_t lanes) {

@@ -147,7 +147,7 @@ impossible 's/"steps": [0-9]*/"steps": 0.5/' 'seed|count|epoch'
 impossible 's/"epoch": 1/"epoch": "last"/' 'seed|count|epoch'
 impossible 's/"timeline": \[/"timeline": [3, /' 'epochs timeline'
 
-# ---- a limit on the size of files is a write error, not a signal ----
+# ---- a file that exceeds the limit on file sizes is a write error; no signal ends the program ----
 limited() { (ulimit -f 8 && "$dawn9" train tiny.yaml --out limited --quiet); }
 ends 6 'limited/.*' limited
 verdict

@@ -27,7 +27,7 @@ observe env DAWN9_DATA="$data" "$dawn9" data fetch --data changed --json
 dawn9: warning: changed/test_batch.bin: differs from the published file and is replaced' ] || fail "of what it replaces a fetch says: status $status"
 accepts "$dawn9" data check cifar10 --data changed
 
-# ---- a downloaded archive ----
+# ---- an archive that the user has downloaded (--from) ----
 mkdir cifar-10-batches-bin && ln "$data"/*.bin cifar-10-batches-bin 2>/dev/null || cp "$data"/*.bin cifar-10-batches-bin
 tar -cf given.tar cifar-10-batches-bin && rm -r cifar-10-batches-bin
 accepts "$dawn9" data fetch --data fetched --from given.tar --json

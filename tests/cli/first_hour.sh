@@ -180,7 +180,7 @@ says '^a step .* WRONG RECORD: KeyError'
 mv right.json records/bench-step-f32.json
 accepts sh "$script" records compare # compare runs again, although it is done
 
-# ---- the precisions are those of the device in devices.json, which an earlier stage has written ----
+# ---- without PRECISIONS, the stages use the precisions of the device in devices.json, from an earlier stage ----
 mkdir of
 echo '[{"backend": "reference", "present": 1, "device": "", "precisions": ["f64", "f32"]}]' >of/devices.json
 unset PRECISIONS

@@ -85,7 +85,7 @@ static int check_graph(fixture *f, const d9_program *program, const d9_graph *gr
 
 static const char *const precisions[] = {"fp16", "bf16", "f32", "tf32"};
 
-/* With batches of 16. architectures.c asks about every configuration with its own batch. */
+/* The batch size is 16. architectures.c tests every configuration with its own batch size. */
 TEST(every_convolution_of_dawn94_has_a_plan) {
     d9_config *config = program_config("base: " D9_SOURCE_DIR "/configs/dawn94.yaml\ntrain: {batch_size: 16}\n"
                                        "tricks: {ghost_batchnorm: {group_size: 8}}\n");

@@ -101,7 +101,7 @@ static d9_status run_and_note(d9_context *of, d9_plan *plan, int64_t step) {
     return status;
 }
 
-/* `bench step` times graphs as a run launches them; rules are timed one by one, in other steps. */
+/* `bench step` times replays of CUDA graphs, as in a run; it times the single rules in other steps. */
 TEST(timed_steps_are_replays) {
     d9_session session;
     d9_measurement m;

@@ -154,7 +154,7 @@ void set_running(int thread) {
 
 void fiber_main();
 
-/* Resets a fiber, which a failed launch may have interrupted. */
+/* Prepares a fiber, new or interrupted by a failed launch, to run fiber_main from its beginning. */
 void prepare(fiber *f) {
     d9_memory_allow(f->stack.get(), stack_bytes);
     void **end = reinterpret_cast<void **>(f->stack.get() + stack_bytes - f->unused);
@@ -253,7 +253,7 @@ void run_warp() {
 
 std::string where(const thread_state &t) { return std::string(t.file) + ":" + std::to_string(t.line); }
 
-/* Compares the pointers of the file names first, because most names have only one copy. */
+/* Compares the file names' pointers first: equal names mostly are one string in memory, so strcmp rarely runs. */
 bool same_place(const thread_state &a, const thread_state &b) {
     return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }

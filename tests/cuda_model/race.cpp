@@ -81,7 +81,7 @@ d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
     return both;
 }
 
-/* Returns `known` with everything that these threads have done so far, and increments their clocks. */
+/* Returns a copy of `known` that also has all operations of these threads so far. Increments the threads' clocks. */
 template <typename T> d9_race_known add_operations(const d9_race_known &known, const T &threads) {
     auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
     for (d9_race_thread *t : threads) {

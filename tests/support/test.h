@@ -102,7 +102,7 @@ void test_within(const char *what, double got, double want, double tolerance);
 void test_near(const char *what, double got, double want, double tolerance);
 /* The larger number, but NaN if either is NaN, which fmax ignores. */
 static inline double test_larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
-/* Counts the warnings that are logged in a context, from 0, and keeps the last one; "": none. */
+/* The warnings logged in a context since test_catch_warnings: their number, and the last one ("": none). */
 typedef struct test_warnings {
     int count;
     char last[1024];

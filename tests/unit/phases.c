@@ -353,7 +353,7 @@ TEST(phases_of_sizes_and_of_freezing_overlap) {
     char tricks[256];
     snprintf(tricks, sizeof tricks, "%s, progressive: {}", freezing);
     const d9_program *program = build(tricks);
-    assert_int_equal(program->phase_count, 4); /* so no step uses `train` */
+    assert_int_equal(program->phase_count, 4); /* they cover all 12 steps, so program->train is never used */
     for (int p = 0; p < 4; p++) {
         const d9_graph *list = &program->phase[p].list;
         assert_ints(program->phase[p].from, from[p], program->phase[p].until, from[p + 1]);

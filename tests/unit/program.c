@@ -126,7 +126,7 @@ static void check_layout(const d9_program *program, const int *wanted) {
 
 TEST(parameters_lie_region_by_region) {
     check_layout(make_program("", 32, "f32"),
-                 (const int[]){9 + 8, 8, 0, 16}); /* weights, norm scales; biases; statistics */
+                 (const int[]){9 + 8, 8, 0, 16}); /* weights and norm scales; biases; frozen; statistics */
     const d9_program *program = make_program(program_many_tricks, 32, "f64");
     check_layout(program, (const int[]){9, 8, 1 + 8, 16});
     assert_int_equal(program->buffer_bytes[d9_accumulator_find(&program->accumulators, "average")],

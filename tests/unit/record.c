@@ -17,7 +17,7 @@ static const char yaml[] = "target: 94.0\n"
 typedef struct fixture {
     d9_config *config;
     const char *folder;
-    d9_timeline timeline; /* the segments of `run` */
+    d9_timeline timeline; /* has the segments of the table `run` below */
     d9_epoch_row rows[2];
     d9_result result; /* of a run of these two epochs */
 } fixture;

@@ -310,7 +310,8 @@ RUN_TEST(test_each_epoch_has_its_order) {
     }
 }
 
-/* An evaluation's time follows from its operations and the seconds of a step; the last evaluation ends the run. */
+/* The time of an evaluation is predicted from its operations and the seconds of a step. The time left always includes
+ * the final evaluation, with all views. */
 RUN_TEST(test_seconds_left_include_evaluations) {
     const d9_program *program = &run_session(b->config, 99)->program;
     const int64_t batches = (program->extent.eval_samples + program->extent.batch - 1) / program->extent.batch;

@@ -389,7 +389,7 @@ CHECKPOINT_TEST(test_invalid_numbers_are_rejected) {
         check_number(b, find_tensor(b, rows[r].name), false, rows[r].number);
 }
 
-/* A state that could not be read again is not written, and the previous checkpoint stays. */
+/* A state with NaN, which no resume would accept, is not written, and the previous checkpoint stays. */
 CHECKPOINT_TEST(test_a_state_with_nan_is_not_written) {
     const size_t state_bytes = (size_t)b->session->program.buffer_bytes[D9_BUFFER_STATE];
     float *numbers = test_memory(state_bytes);

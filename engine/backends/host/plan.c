@@ -25,7 +25,7 @@ typedef struct planner {
     d9_context *context;
     d9_plan *plan;
     forced_line *lines, **followed; /* followed (node_count): line of each placed rule; NULL: none */
-    int line_count;                 /* lines of this list; 0: plan freely */
+    int line_count;                 /* lines for the node list that is planned; 0: nothing is forced */
 } planner;
 
 /* Prefix of the roles of a plan's node list: "", "eval:", "phase1:", ... */

@@ -87,8 +87,9 @@ bool d9_chain_norm_backward_fits(const d9_site *site, bool (*storable)(d9_type t
 d9_value_id d9_chain_addend(const d9_site *site);
 /* The norm of the site, forward or backward. */
 const d9_node *d9_chain_norm(const d9_site *site);
-/* The bias (C) of the forward norm whose gradient is `norm`, if the activation of `act`, an act_backward, directly
- * follows that norm: the reference, input 1 of `act`, is then a function of the norm's x. Otherwise D9_NONE. */
+/* `norm` is the gradient of a forward norm, `act` an act_backward. Returns the bias (C) of that forward norm if act's
+ * activation directly follows it: input 1 of `act`, the reference, can then be recomputed from the norm's x. Otherwise
+ * D9_NONE. */
 d9_value_id d9_chain_norm_bias(const d9_site *site, const d9_node *act, const d9_node *norm);
 /* Sizes of the norm's input as (N, H * W, C), and the number of ghost groups; for norm_eval, of all processes. */
 d9_kernel_norm d9_chain_extent(const d9_site *site);

@@ -158,7 +158,8 @@ D9_INLINE d9_vector d9_lanes_act(const int activation, float alpha, d9_vector x)
     }
 }
 
-/* Returns dy * slope(reference), or dy without an activation. */
+/* Returns dy times the slope of the activation, or dy without an activation. reference: the activation's output if
+ * d9_activation_from_output, else its input. */
 D9_INLINE d9_vector d9_lanes_act_backward(const int activation, float alpha, d9_vector dy, d9_vector reference) {
     d9_lanes in, out;
     *(d9_vector *)in = reference;
