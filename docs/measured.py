@@ -630,6 +630,12 @@ def minutes(seconds):
     return f"{float(seconds) / 60:.1f} min"
 
 
+def epoch_seconds(path):
+    """Seconds of each epoch in the output of airbench94, whose column of seconds adds up."""
+    ends = [0] + [float(line.split("|")[-2]) for line in text(path).splitlines() if re.match(r"\|[^|]*\| +\d+ +\|", line)]
+    return [end - start for start, end in zip(ends, ends[1:])]
+
+
 def results_table(speed, *others):
     """README's table of two cores: recipes whose mean reaches 94%, with its bound and times (median, or both of two runs); the
     others are (name, runs, those that had the machine to themselves, processor)."""

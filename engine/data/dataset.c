@@ -211,7 +211,7 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
     d9_status status = D9_OK;
     dataset->provenance.rule = d9_split_rule(options);
-    if (dataset->stream) return D9_OK; /* a corpus has parts of its own */
+    if (dataset->stream) return D9_OK;                 /* a corpus has parts of its own */
     if (!dataset->test.count && !dataset->train.names) /* named samples: a loader has made the parts */
         D9_TRY(
             d9_split_off_test(context, options, (dataset->train.count + D9_TEST_SHARE - 1) / D9_TEST_SHARE, dataset));

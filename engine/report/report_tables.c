@@ -77,16 +77,15 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
         const bool aimed = !isnan(report->target) && arm->count > 0, ranges = arm->count > 1;
-        D9_TABLE_CELLS(table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
-                       d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
-                       d9_real_cell(ranges ? arm->sample.minimum : NAN),
-                       d9_real_cell(ranges ? arm->sample.maximum : NAN), d9_real_cell(arm->count),
-                       d9_real_cell(arm->planned), d9_real_cell(arm->published_score),
-                       d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->met_share.share),
-                       d9_real_cell(arm->met_share.low), d9_real_cell(arm->met_share.high),
-                       d9_real_cell(arm->trained_epochs), d9_real_cell(arm->seconds.mean),
-                       d9_real_cell(arm->published_seconds), d9_text_cell(arm->published_hardware),
-                       d9_text_cell(arm->edits));
+        D9_TABLE_CELLS(
+            table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
+            d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),
+            d9_real_cell(ranges ? arm->sample.minimum : NAN), d9_real_cell(ranges ? arm->sample.maximum : NAN),
+            d9_real_cell(arm->count), d9_real_cell(arm->planned), d9_real_cell(arm->published_score),
+            d9_real_cell(aimed ? (double)arm->met : NAN), d9_real_cell(arm->met_share.share),
+            d9_real_cell(arm->met_share.low), d9_real_cell(arm->met_share.high), d9_real_cell(arm->trained_epochs),
+            d9_real_cell(arm->seconds.mean), d9_real_cell(arm->published_seconds),
+            d9_text_cell(arm->published_hardware), d9_text_cell(arm->edits));
     }
 done:
     return status;

@@ -16,7 +16,7 @@
  * element (c, x, y, p) is the pixel at row y, column x + p of channel c. Entry (c, y, x) of all patches is then one
  * contiguous range, which begins at element (c, x, y, 0). */
 typedef struct patch_matrix {
-    int size, d; /* side of a patch; entries of a patch */
+    int size, d;                   /* side of a patch; entries of a patch */
     int64_t height, across, count; /* of the image; patches per row; patches of the image */
     int16_t *columns;
 } patch_matrix;

@@ -93,8 +93,8 @@ int d9_groups_find(const d9_groups *groups, const d9_value *parameter);
 
 /* ---- the tail: whole-buffer nodes after the updates, edited by a trick's on_step ---- */
 typedef struct d9_tail_node {
-    d9_op op;           /* D9_OP_LERP or D9_OP_COPY */
-    d9_buffer to, from; /* STATE, or an accumulator with its layout */
+    d9_op op;             /* D9_OP_LERP or D9_OP_COPY */
+    d9_buffer to, from;   /* STATE, or an accumulator with its layout */
     d9_coefficient ratio; /* D9_OP_LERP: to = ratio * to + (1 - ratio) * from */
     double power;         /* unless 0, the ratio after step t of T is the constant times (t / T)^power */
     /* Unless 0, the node runs only at the end of the run: in the step before the last `last` updates, if there is one,

@@ -89,9 +89,7 @@ void d9_store_round(d9_kernel_store store, int64_t count, float *values) {
     for (int64_t i = 0; i < count; i++) values[i] = d9_store_rounded(store, values[i]);
 }
 
-float d9_array_at(const d9_array *array, int64_t at) {
-    return (float)load_element(array->data, array->store, at);
-}
+float d9_array_at(const d9_array *array, int64_t at) { return (float)load_element(array->data, array->store, at); }
 
 static double unit_of(d9_kernel_store store) { /* largest relative distance of neighbouring numbers; f32: 0 */
     return store == D9_KERNEL_F32 ? 0 : store == D9_KERNEL_BF16 ? 0x1p-7 : 0x1p-10;

@@ -1,8 +1,8 @@
 /* Commands in which one system call fails: the k-th allocation, open, read, write and so on. A command must end with a
  * documented error status and one line (and warnings) on standard error, or succeed with its usual output, and leave no
- * partial file. After an error it must work again (not tried for allocations, nor with the address sanitizer). The
- * middle call of each kind fails; with the address sanitizer the first. `test_commands_each_call N` tries up to N calls
- * of each kind, `test_commands_each_call all` all of them, which takes minutes.
+ * partial file. After an error it must work again (not tried for allocations). The middle call of each kind fails.
+ * `test_commands_each_call N` tries up to N calls of each kind, `test_commands_each_call all` all of them, which takes
+ * minutes.
  *
  * Commands run dawn9_main in a child process; the linker (--wrap) replaces d9_system_default. A script replaces
  * gnuplot, which takes long. */
@@ -114,7 +114,7 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status == 0 && !c->varies && !same_files("out", "whole")) fail_msg("%s: prints something else", what);
     if (strcmp(c->words[0], "train") == 0)
         remove_made_folder(c); /* without --resume, train rejects an unfinished run */
-    if (TEST_SHARE == 1 && status && kind != CALL_allocate && run(c, kind, 0))
+    if (status && kind != CALL_allocate && run(c, kind, 0))
         fail_msg("%s: afterwards it fails", what);
 }
 
@@ -133,7 +133,7 @@ static void check_each(const command *c) { /* counts the calls, then runs once f
     int64_t tried = 0;
     for (int kind = 0; kind < CALL_COUNT; kind++) {
         const int64_t calls = counted.calls[kind], step = some ? 1 + calls / some : calls;
-        const int64_t first = some || TEST_SHARE > 1 ? 1 : 1 + calls / 2;
+        const int64_t first = some ? 1 : 1 + calls / 2;
         for (int64_t k = first; k <= calls; k += step, tried++) check(c, (each_call)kind, k);
     }
     remove_made_folder(c);

@@ -35,6 +35,4 @@ TEST(golden_cases_pass_on_onednn_in_f32) { check_networks("onednn", "f32", RUN_I
 TEST(golden_cases_pass_on_onednn_in_bf16) { check_networks("onednn", "bf16", RUN_IMAGE_CASES); }
 
 /* test_unit cpu_verify [all] */
-TEST_MAIN(count, arguments) {
-    return test_run(count == 2 && strcmp(arguments[1], "all") == 0 ? arguments[1] : NULL);
-}
+TEST_MAIN(count, arguments) { return test_run(count == 2 && strcmp(arguments[1], "all") == 0 ? arguments[1] : NULL); }

@@ -264,7 +264,7 @@ TEST(corrections_count_the_steps_of_their_group) {
     OK(build(&(d9_trick){.on_optimizer = begin_late}, &program));
     assert_int_equal(program.steps_per_epoch, 4);
     const d9_update_attributes *biases = &program_node(&program.train, D9_OP_UPDATE, "update.biases")->as.update;
-    assert_true(biases->share.constant == 0.125 && biases->decay.constant == 5e-4);
+    assert_true(biases->mean_factor.constant == 0.125 && biases->decay.constant == 5e-4);
     for (int64_t s = 4; s < program.steps; s++) {
         check_near(d9_coefficient_at(&program, &biases->correction[0], s), 1 - pow(0.75, (double)s - 3), "first", s);
         assert_true(d9_coefficient_at(&program, &biases->correction[1], s) == 1); /* beta is 0 */

@@ -481,8 +481,7 @@ static void nearly_orthogonal(double *x, int64_t rows, int64_t columns, const do
     for (int t = 0; t < iterations; t++) {
         multiply(x, x, true, rows, rows, columns, inner);
         multiply(inner, inner, false, rows, rows, rows, square);
-        for (int64_t i = 0; i < rows * rows; i++)
-            square[i] = coefficients[1] * inner[i] + coefficients[2] * square[i];
+        for (int64_t i = 0; i < rows * rows; i++) square[i] = coefficients[1] * inner[i] + coefficients[2] * square[i];
         multiply(square, x, false, rows, columns, rows, next);
         for (int64_t i = 0; i < rows * columns; i++) x[i] = coefficients[0] * x[i] + next[i];
     }

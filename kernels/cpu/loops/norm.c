@@ -169,8 +169,8 @@ D9_INLINE void add_elements(const d9_kernel_store store, const int activation, c
         add_rows(store, activation, recomputes, what, D9_ROWS, of, at, step, terms, whole, D9_LANES, part);
     for (int64_t k = 0; k < rows; k++)
         for (int64_t i = whole; i < n; i += D9_LANES)
-            add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i,
-                     d9_min(D9_LANES, n - i), part);
+            add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i, d9_min(D9_LANES, n - i),
+                     part);
 }
 
 /* Adds the two sums of channels [from, until) to `sums` (2, until - from); `from` is 0 or a multiple of D9_TILE.
