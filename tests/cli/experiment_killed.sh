@@ -101,20 +101,24 @@ for folder in one_less none_left; do
 done
 
 # ---- the command is killed: its workers end as if they were interrupted ----
-begin_two orphans 2>/dev/null || { fail "no try stopped two workers in time"; verdict; }
-kill -KILL $child
-kill -s CONT -- -$child
-wait $child 2>/dev/null
-pauses=0 left=$workers
-while [ -n "$left" ] && [ $pauses -lt 300 ]; do
-    sleep 0.1
-    pauses=$((pauses + 1)) left=
-    for worker in $workers; do # a zombie has ended
-        grep -q '^State:[[:space:]]*[^Z]' "/proc/$worker/status" 2>/dev/null && left="$left $worker"
+orphan() { # kills the command and waits until its workers have ended; status 1: the first run had reached its end
+    begin_two orphans 2>/dev/null || { fail "no try stopped two workers in time"; verdict; }
+    kill -KILL $child
+    kill -s CONT -- -$child
+    wait $child 2>/dev/null
+    pauses=0 left=$workers
+    while [ -n "$left" ] && [ $pauses -lt 300 ]; do
+        sleep 0.1
+        pauses=$((pauses + 1)) left=
+        for worker in $workers; do # a zombie has ended
+            grep -q '^State:[[:space:]]*[^Z]' "/proc/$worker/status" 2>/dev/null && left="$left $worker"
+        done
     done
-done
-[ -n "$workers" ] && [ -z "$left" ] || fail "workers outlive the command that was killed: $left of $workers"
-[ ! -e orphans/runs/both/seed1/result.json ] || fail "a worker trained on to the end when its parent was killed"
+    [ -n "$workers" ] && [ -z "$left" ] || fail "workers outlive the command that was killed: $left of $workers"
+    [ ! -e orphans/runs/both/seed1/result.json ]
+}
+# On a busy machine the run may have been in its last step, once or twice, but not each time.
+orphan || orphan || orphan || fail "a worker trained on to the end when its parent was killed"
 [ -f orphans/runs/both/seed1/checkpoint.safetensors ] || fail "a worker whose parent was killed left no checkpoint"
 accepts "$dawn9" experiment two.yaml --out orphans --quiet
 hashes orphans >disturbed.txt
