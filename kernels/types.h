@@ -69,5 +69,5 @@ typedef struct d9_kernel_loss {
     double smoothing;
     int loss;     /* d9_loss: its row of D9_LOSS_ROWS in kernels/formulas/rows.h */
     double share; /* weight of sample n's own label in its target; 1: samples are not mixed. The label of sample
-                     samples - 1 - n has weight 1 - share; if it is -1, the own label has this weight too */
+                     samples - 1 - n has weight 1 - share; if that label is -1, the own label has this weight too */
 } d9_kernel_loss;

@@ -1,5 +1,5 @@
 # trials.tsv: a dot for each trial that finished a rung, its colour and shape by the number of rungs that it finished;
-# frontier.tsv: the line through the best trials. A number that would overlap the one before it is left out.
+# frontier.tsv: the line through the best trials. A trial's number that would overlap an earlier number is left out.
 set xlabel 'TFLOP of training and evaluation'
 set ylabel measure_axis
 set key bottom right

@@ -20,7 +20,8 @@ set ylabel textcolor rgb ink
 set grid ytics linecolor rgb '#e2e2df' linewidth 1 linetype 1 dashtype 1
 set key top left Left reverse noenhanced textcolor rgb ink samplen 4 spacing 1.1
 
-# An axis of accuracies, logarithmic in the error plus 0.1%, for 100%: 80 to 90% is about as long as 90 to 95%.
+# An axis of accuracies, logarithmic in the error plus 0.1%, so that 100% has a place: 80 to 90% is about as long as
+# 90 to 95%.
 bend(accuracy) = -log10(100.1 - (accuracy < 100 ? accuracy : 100))
 unbend(place) = 100.1 - 10**(-place)
 bent_tics = "100 90 99 95 98 80 50 99.5 97 0 70 30 99.8 93 85 60 98.5 96"

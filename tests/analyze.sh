@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs three analysers over the C files of engine, tricks and kernels, except CUDA and stb's code: clang-tidy with
 # .clang-tidy, cppcheck with tests/analyze/cppcheck.txt, gcc's -fanalyzer with tests/analyze/gcc.txt. Prints their
-# findings; exit status 1 if there are any, or if an analyser overlooks the planted one; 77: a tool is missing.
+# findings; exit status 1 if there are any, or if an analyser overlooks a planted fault; 77: a tool is missing.
 #
 # usage: tests/analyze.sh [clang-tidy] [cppcheck] [gcc]    none named: all three
 #

@@ -8,7 +8,7 @@
 set -eu
 build=$1
 allowed='
-engine/data/stb.c.o   any                tables of stb_image, stb_image_resize and stb_image_write that are not const, and their settings
+engine/data/stb.c.o   any                tables and settings of stb_image, stb_image_resize and stb_image_write
 engine/cli/main.c.o   interrupt_signal   the signal that came, written by the signal handler
 engine/cli/main.c.o   interrupt_seconds  the time of the first signal
 engine/cli/main.c.o   main_process       the only process that prints about a signal

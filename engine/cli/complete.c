@@ -123,8 +123,8 @@ static void offer_names_in(completer *self, const char *folder) {
     d9_arena_free(&quiet, &arena);
 }
 
-/* Offers the YAML files in the subfolders, of the current and the installed folder, that d9_installed_resolve searches;
- * nothing if the word is empty, because there are many names. */
+/* Offers the names of YAML files in the subfolders that d9_installed_resolve searches: those of the current folder and
+ * the installed ones. Offers nothing if the word is empty, because there are many names. */
 static void offer_installed(completer *self, d9_installed_kind kind) {
     const char *const *usual = d9_installed_subfolders(kind);
     char installed[D9_INSTALLED_BYTES];

@@ -406,7 +406,7 @@ done:
     return status;
 }
 
-/* Checks configuration, inputs and folder of a seed; of every seed before the first run, so that none fails later. */
+/* Checks a seed's configuration, inputs and folder. Called for all before the first run: none is rejected later. */
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many) {
     d9_status status;
     d9_config *config = NULL;

@@ -62,8 +62,8 @@ bool d9_text_ends_in(const char *text, const char *ending);
 #define D9_NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-"
 
 /* The candidate nearest to `word` by edit distance; in a tie, one that `word` begins with ("resnet50": resnet, not
- * resnet9). If none is near (edits: at most a third of the letters, rounded up): the first candidate that begins with
- * `word`, if `word` has 3 letters or more; else NULL. */
+ * resnet9). If none is near (edits: at most a third of the letters, rounded up, and fewer than letters): the first
+ * candidate that begins with `word`, if `word` has 3 letters or more; else NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
 /* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */

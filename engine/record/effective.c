@@ -117,7 +117,7 @@ done:
 
 static const char time_fault[] = "has an invalid time or speed", count_fault[] = "has an invalid count, seed or epoch";
 
-/* Legal ranges of times, speeds, counts and the training accuracy, in result.json and in the objects of its lists. */
+/* Legal ranges of the training accuracy, times, speeds, counts, seed and epochs in result.json and in its lists. */
 static const struct bound {
     const char *key;
     bool integer;

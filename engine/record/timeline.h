@@ -13,7 +13,7 @@ typedef enum d9_segment_kind {
     D9_SEGMENT_INIT,     /* initial parameters, drawn or loaded */
     D9_SEGMENT_WHITEN,   /* patch statistics and whitening filters */
     D9_SEGMENT_TRAIN,    /* one segment per epoch; more if it was interrupted */
-    D9_SEGMENT_EVALUATE, /* evaluations, interrupted and failed ones too, but for a completed final one */
+    D9_SEGMENT_EVALUATE, /* evaluations, also interrupted or failed ones, except a completed final one */
     D9_SEGMENT_FINAL_EVALUATE,
     D9_SEGMENT_SAVE, /* writing checkpoints, models, records and event files */
     D9_SEGMENT_COUNT

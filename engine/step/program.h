@@ -50,7 +50,7 @@ typedef struct d9_group {
     d9_op op;                          /* an update operation */
     d9_update update;                  /* for D9_OP_UPDATE: the row in kernels/formulas/updates.def */
     double numbers[D9_UPDATE_NUMBERS]; /* hyperparameters of the update, such as momentum */
-    bool mean;                         /* update by the mean loss or a scale-free one; false: by the summed loss */
+    bool mean;                         /* takes the mean loss's gradient (Muon: any scale); false: the summed loss's */
     bool per_image;                    /* the learning rate is multiplied by images per update / train.batch_size */
     int average_count; /* the first `average_count` accumulators are moving averages that start at zero (updates.def) */
     int64_t every;     /* update interval, in units of train.accumulate steps; 0: one unit */

@@ -38,11 +38,11 @@ typedef struct d9_train_options {
     d9_status (*kept)(void *user, d9_session *session);
 } d9_train_options;
 
-/* Trains once. An interrupt lets the current update finish (several processes on an asynchronous device may run up to
- * 50 batches more) but not an evaluation, writes a checkpoint to `out` and returns D9_SIGHUP, D9_SIGINT, D9_SIGTERM,
- * D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also with both resume and overwrite, or if another process trains in
- * `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation, or numbers of a checkpoint are not finite.
- * Free the result with d9_result_free. */
+/* Trains once. An interrupt lets the current update finish (several processes on an asynchronous device stop only
+ * before the 1st, 51st, 101st ... batch of an epoch) but not an evaluation, writes a checkpoint to `out` and returns
+ * D9_SIGHUP, D9_SIGINT, D9_SIGTERM, D9_SIGUSR1, D9_SIGUSR2 or D9_SIGXCPU. D9_USAGE also with both resume and overwrite,
+ * or if another process trains in `out`. D9_NONFINITE: the loss, the logits or the score of an evaluation, or numbers
+ * of a checkpoint are not finite. Free the result with d9_result_free. */
 D9_MUST_USE d9_status d9_train(d9_context *context, const d9_train_options *options, d9_result *result);
 void d9_result_free(d9_context *context, d9_result *result);
 
@@ -60,7 +60,7 @@ double d9_train_operations(const d9_program *program, int64_t steps_done);
 double d9_evaluation_operations(const d9_program *program);
 /* Operations of the rest of a run after `steps_done` steps, evaluations included. */
 double d9_operations_left(const d9_program *program, const d9_config *config, int64_t steps_done);
-/* Seconds left of a run, with its evaluations, if a batch takes `batch_seconds` in the last step done, or the first. */
+/* Seconds left of a run, evaluations included. batch_seconds: of a batch in the last step done (none: in the first). */
 double d9_seconds_left(const d9_program *program, const d9_config *config, int64_t steps_done, double batch_seconds);
 
 /* Seconds of single steps, or a time predicted from them: the median and the quartiles. */

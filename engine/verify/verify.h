@@ -36,7 +36,7 @@ typedef void (*d9_verify_sink)(void *user, const d9_verify_row *row);
  *   in half precision and tf32, one for the reference backend in f64
  *   for a training case, unless the reference backend is tested, one for steps and one for evaluations, both rule by
  *   rule (rule_comparison.h)
- *   one for each tensor of patch statistics, if the case has them; without the dataset, one skipped row
+ *   one for each tensor of patch statistics, if the case has them; without the published dataset, one skipped row
  *
  * Several steps of a network with max pooling amplify rounding: if the two largest values of a window nearly tie,
  * rounding decides which one receives the gradient. A row beyond its limit, except of an augmented batch, is therefore

@@ -72,7 +72,8 @@ class KeptOutput(io.TextIOBase):
 
 def without_gpu():
     """Replaces what the published file takes from torchvision and from PyTorch's support of GPUs."""
-    vision = {name: types.ModuleType(name) for name in ("torchvision", "torchvision.datasets", "torchvision.transforms")}
+    names = ("torchvision", "torchvision.datasets", "torchvision.transforms")
+    vision = {name: types.ModuleType(name) for name in names}
     vision["torchvision.datasets"].CIFAR10, vision["torchvision.transforms"].Normalize = Cifar10, Normalize
     vision["torchvision"].datasets = vision["torchvision.datasets"]
     vision["torchvision"].transforms = vision["torchvision.transforms"]
@@ -126,8 +127,8 @@ def main():
     sys.stdout = printed.output
     rows = [row for row in printed.text.splitlines() if row.startswith("|")]
     print(json.dumps({"peer": "airbench94", "torch": torch.__version__, "precision": a.precision, "threads": a.threads,
-                      "seed": a.seed, "malloc": a.malloc, "accuracy": accuracy, "clock_seconds": float(rows[-1].split("|")[-2]),
-                      "seconds": time.perf_counter() - BEGAN}))
+                      "seed": a.seed, "malloc": a.malloc, "accuracy": accuracy,
+                      "clock_seconds": float(rows[-1].split("|")[-2]), "seconds": time.perf_counter() - BEGAN}))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 /* Work items distributed dynamically among threads: a slow thread (a slow core, another program on it) does fewer.
  *
- * Each thread starts with a part of consecutive items; more than 64 threads share parts. With equal numbers of items
- * and threads it is the same part again, which its core's cache may still hold. Then it takes items of other parts.
- * An item's result must not depend on the thread, so that results have the same bits with any number of threads. */
+ * Each thread starts with a part of consecutive items (more than 64 threads share parts) and then takes items of other
+ * parts. With equal numbers of items and threads it starts with the same part again, whose data its core's cache may
+ * still hold. An item's result must not depend on the thread, so that any number of threads gives the same bits. */
 #pragma once
 
 #include "kernels/integers.h"

@@ -33,7 +33,7 @@ json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(
 prints 'a multiple of 16$' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
 prints "^images of a folder are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
 
-# Errors. If no precision fits, it states the smallest batch, and the memory needed for it in the smallest precision.
+# Errors. If no precision fits, the message has the smallest batch, and its memory in the smallest precision.
 rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
 rejects 2 '1 bf16' "$dawn9" bench fit --config tiny.yaml --backend cpu --precision auto --memory 4K
 rejects 2 '16 f32' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16 --memory 4K --precision f32

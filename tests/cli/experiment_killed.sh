@@ -71,7 +71,7 @@ echo 'set: {train.epochs: 6, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-begin_two() { # DIR: starts two workers; stops them and the command with SIGSTOP before a run ends; status 1: too late
+begin_two() { # DIR: starts two workers; stops them and the command before a run ends; status 1: five tries were late
     for try in 1 2 3 4 5; do # again if a run ended first, on a busy machine
         rm -rf "$1"
         setsid "$dawn9" experiment two.yaml --out "$1" --workers 2 --quiet &

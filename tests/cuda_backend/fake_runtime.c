@@ -184,7 +184,7 @@ static cudaError_t end_run(cudaError_t error) {
     return store_error(error);
 }
 
-/* Runs the queued work, what is left of the second stream's last; its first error becomes sticky. */
+/* Runs the queued work, with the rest of the second stream's work at the end; its first error becomes sticky. */
 static cudaError_t drain(void) {
     cudaError_t error = sticky;
     wait_for_abort();

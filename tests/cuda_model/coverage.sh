@@ -7,7 +7,8 @@ set -eu
 [ $# = 1 ] || { sed -n '5s/^# //p' "$0" >&2; exit 2; }
 table=$(dirname "$0")/coverage.tsv
 {
-    printf '# The tests that ran each kernel and rule of the CUDA backend, on the CPU. Made by coverage.sh; checked by these tests.\n'
+    printf '# The tests that ran each kernel and rule of the CUDA backend, on the CPU. %s\n' \
+        'Made by coverage.sh; checked by these tests.'
     cat "$1/coverage-kernel.tsv" "$1/coverage-rule.tsv"
 } >"$table.new"
 mv "$table.new" "$table"

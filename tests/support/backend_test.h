@@ -1,8 +1,8 @@
 /* Compares a backend with the reference, case by case.
  *
- * On integer inputs, outputs must be equal if the operation is exact on small integers. Other outputs must agree within
- * a relative error that depends on their type. Fused rules must give the same bits as unfused ones, unless
- * `fused_sums_differ`. A violation fails the test. */
+ * On integer inputs, outputs must be equal if the operation is exact on small integers (Winograd is not). Other
+ * outputs must agree within a relative error that depends on their type. Fused rules must give the same bits as unfused
+ * ones, unless `fused_sums_differ`. A violation fails the test. */
 #pragma once
 
 #include "tests/support/graphs.h"

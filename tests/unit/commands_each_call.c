@@ -114,8 +114,7 @@ static void check(const command *c, each_call kind, int64_t k) {
     if (status == 0 && !c->varies && !same_files("out", "whole")) fail_msg("%s: prints something else", what);
     if (strcmp(c->words[0], "train") == 0)
         remove_made_folder(c); /* without --resume, train rejects an unfinished run */
-    if (status && kind != CALL_allocate && run(c, kind, 0))
-        fail_msg("%s: afterwards it fails", what);
+    if (status && kind != CALL_allocate && run(c, kind, 0)) fail_msg("%s: afterwards it fails", what);
 }
 
 /* ---- the commands, with `some` failing calls of each kind ---- */

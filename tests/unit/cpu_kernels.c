@@ -1,6 +1,6 @@
 /* CPU kernels of elementwise operations, norms, pools, biases, dropout, linear layers, augmentation and strips,
- * compared with plain loops in double (fused and divided norms: with plain ones), at every level (instruction set) that
- * runs here, in f32 and bf16, for odd sizes, with one and several threads. */
+ * compared with plain loops in double (fused and divided norms: with plain norms), at every level (instruction set)
+ * that runs here, in f32 and bf16, for odd sizes, with one and several threads. */
 #include "kernels/cpu/statistics.h" /* has its own D9_REAL */
 #define D9_REAL double
 #include "kernels/formulas/activation.h"

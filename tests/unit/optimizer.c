@@ -214,7 +214,7 @@ TEST(muon_follows_the_schedule) {
     assert_ints(program->steps, 12, update->products, D9_BF16);
 }
 
-/* An interval that grows from 2 to 4 steps is 2 in the first half of 12 steps and 3 in the second. */
+/* An interval that grows from 2 to 4 over 12 steps: 2 in steps 0 to 4, 3 in steps 5 to 10, 4 in step 11. */
 TEST(muon_renormalises_less_often) {
     static const bool want[12] = {[1] = true, [3] = true, [6] = true, [9] = true};
     const d9_program *program =

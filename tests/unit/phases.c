@@ -291,7 +291,7 @@ TEST(two_batches_are_one_of_twice_the_size) {
     }
 }
 
-/* An average that moves every three batches moves in each step that contains a third batch. */
+/* An average that moves after every third batch moves in the step that contains this batch. */
 TEST(averages_move_with_their_batch) {
     const d9_program *program = build("lookahead: {every: 3}, batch_schedule: {from: [0], batches: [2]}");
     const d9_node *move = program_node(d9_program_list(program, 0), D9_OP_LERP, "tail.slow");
@@ -302,7 +302,7 @@ TEST(averages_move_with_their_batch) {
 
 static double operations(const d9_graph *graph) { return d9_graph_operations(graph, 0, graph->node_count); }
 
-/* The time of a batch in the last step is given; for other node lists it is scaled by their operations. */
+/* The time of a batch in the last step, or the first, is given; for other node lists it is scaled by operations. */
 TEST(seconds_left_follow_the_operations) {
     d9_config *config = configure("auto", "progressive: {share: 0.5}");
     config->eval.every = 0;

@@ -5,8 +5,8 @@
  *
  * usage: test_unit random_configs [COUNT [SEED [MODEL TRICK]]]    runs until COUNT (20) have trained to their end and,
  * without SEED, each network for images and each trick has. After COUNT successes a draw is forced to have a missing
- * network or trick. MODEL, TRICK: indices of those of the draws with SEED, -1: none. A failure prints the draw's YAML
- * and the arguments that repeat it. */
+ * network or trick. MODEL, TRICK: indices of a network and a trick that every draw is forced to have; -1: none. A
+ * failure prints the draw's YAML and the arguments that repeat it. */
 #include "record/safetensors.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"

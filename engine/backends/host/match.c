@@ -1,4 +1,4 @@
-/* Properties of a site's values (written, internal, overlapping), and the decision if a rule fits a site. */
+/* Properties of a site's values (written, internal, overlapping), and the decision whether a rule fits a site. */
 #include "backends/host/shapes.h"
 #include "graph/op.h"
 
