@@ -160,17 +160,18 @@ D9_INLINE void add_rows(const d9_kernel_store store, const int activation, const
     if (what != OF_DZ) *(d9_vector *)(part->second + i) = second;
 }
 
-/* add_rows for elements [0, n) of `rows` rows: whole vectors of D9_ROWS rows at once, else row by row in short code. */
+/* add_rows for elements [0, n) of `rows` rows: whole vectors of D9_ROWS rows at once, all else row by row. */
 D9_INLINE void add_elements(const d9_kernel_store store, const int activation, const bool recomputes,
                             const enum summand what, const operands *of, int64_t rows, int64_t at, int64_t step,
                             const row_terms *terms, int64_t n, partial *part) {
     int64_t whole = 0;
     for (; rows == D9_ROWS && whole + D9_LANES <= n; whole += D9_LANES)
         add_rows(store, activation, recomputes, what, D9_ROWS, of, at, step, terms, whole, D9_LANES, part);
-    for (int64_t k = 0; k < rows; k++)
-        for (int64_t i = whole; i < n; i += D9_LANES)
-            add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i, d9_min(D9_LANES, n - i),
-                     part);
+    for (int64_t k = 0, i; k < rows; k++) {
+        for (i = whole; i + D9_LANES <= n; i += D9_LANES)
+            add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i, D9_LANES, part);
+        if (i < n) add_rows(store, activation, recomputes, what, 1, of, at + k * step, step, terms, i, n - i, part);
+    }
 }
 
 /* Adds the two sums of channels [from, until) to `sums` (2, until - from); `from` is 0 or a multiple of D9_TILE.
