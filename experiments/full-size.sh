@@ -1,5 +1,5 @@
 #!/bin/sh
-# Trains the published tables at full size, one run after another at the lowest priority: about 43 idle hours on two
+# Trains the published tables at full size, one run after another at the lowest priority: about 57 idle hours on two
 # cores of an AMD EPYC (Zen 5), as docs/page.md computes. It starts the next missing run, resumes an interrupted one from
 # its checkpoint, and packs each finished run into experiments/results/full/EXPERIMENT, ready to be committed.
 #

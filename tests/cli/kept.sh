@@ -77,7 +77,7 @@ summarise() { # SCRIPT KEPT: its summary, and the table SCRIPT.tsv if the archiv
 }
 plots # precision.py draws a plot
 for pair in bench-cpu/bench-bf16 bench-cpu/bench-f32 networks/networks precision/precision \
-    rosetta/rosetta side-by-side/side-by-side bench-sources/sources-avx512 bench-sources/sources-zen4; do
+    rosetta/rosetta side-by-side/side-by-side bench-sources/sources-zen5 bench-sources/sources-zen4; do
     summarise "${pair%/*}" "cpu/${pair#*/}"
 done
 summarise speed speed/recipes
