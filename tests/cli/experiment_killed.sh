@@ -67,7 +67,7 @@ same calm.txt disturbed.txt "two at once ended with other numbers"
 # ---- a killed worker's run is taken over; if all are killed that is reported ----
 # Two runs that are long enough to be caught after their first epoch.
 sed '/checkpoint_every/d; s/title: six/title: two/; s/tiny/slow/; s/seeds: 3/seeds: 1/' six.yaml >two.yaml
-echo 'set: {train.epochs: 6, eval.every: 0}' >>two.yaml
+echo 'set: {train.epochs: 30, eval.every: 0}' >>two.yaml
 accepts "$dawn9" experiment two.yaml --out calm1 --quiet
 hashes calm1 >calm1.txt
 workers_of() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
