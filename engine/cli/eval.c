@@ -198,7 +198,7 @@ static void print_text(d9_cli *cli, const d9_session *session, const d9_evaluati
                      program->views.count);
     const bool unseen = session->dataset->unseen;
     const char *sample = d9_model_sample(session->config->model);
-    if (unseen && session->dataset->drawn)
+    if (session->dataset->joined)
         d9_cli_print(cli, ", on all %lld %ss: none is among the training %ss that the model records\n",
                      (long long)program->extent.eval_samples, sample, sample);
     else
@@ -363,6 +363,11 @@ static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen
     D9_TRY(d9_config_dataset(&cli->context, *config, &known, d9_description_words(description), dataset));
     if (description) D9_TRY(d9_description_warn_validation(&cli->context, description, model, *config, *dataset));
     if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
+    if (!(*dataset)->tokens && !isfinite((*dataset)->mean[0]))
+        D9_TRY(d9_fail(&cli->context, D9_DATA,
+                       "%s: no training image, so the mean and deviation that CONFIG needs cannot be measured; without "
+                       "CONFIG those of the model are used",
+                       (*config)->data.table ? (*config)->data.table : (*dataset)->name));
 done:
     d9_description_free(&cli->context, description);
     return status;

@@ -142,8 +142,9 @@ void d9_config_free(d9_context *context, d9_config *config);
 /* The published score in the measure of the configuration; NAN: none. */
 double d9_config_published(const d9_config *config);
 
-/* Appends YAML that loads to the same configuration. With `origins` each line of a value ends in its origin,
- * "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and switched off tricks are added as comments. */
+/* Appends YAML that loads to the same configuration; only a title that is not UTF-8 becomes "untitled". With `origins`
+ * each line of a value ends in its origin, "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks
+ * that are off are added as comments. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for

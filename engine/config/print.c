@@ -20,7 +20,8 @@ static void end_line(const printer *printer, size_t start, const d9_tree *node, 
         const size_t width = text->size - start;
         d9_text_add(text, "%*s# ", width + 2 < ORIGIN_COLUMN ? (int)(ORIGIN_COLUMN - width) : 2, "");
         /* escaped, because a comment must not contain the line breaks that a text of the command line may have */
-        d9_text_add_escaped(text, node ? node->key_place.source : default_origin);
+        const char *source = node ? node->key_place.source : default_origin;
+        d9_text_add_escaped(text, d9_text_is_unicode(source) ? source : "a file whose name is not UTF-8");
         if (node && node->key_place.edit) d9_text_add(text, " "), d9_text_add_escaped(text, node->key_place.edit);
         if (node && node->key_place.line > 0) d9_text_add(text, ":%d", node->key_place.line);
     }
@@ -118,8 +119,10 @@ static void print_ablate(const printer *printer, const d9_config *config) {
 
 void d9_config_print(const d9_config *config, bool origins, d9_text *text) {
     const printer printer = {.text = text, .origins = origins};
-    print_sections(&printer, config);
-    print_model(&printer, config);
-    print_tricks(&printer, config);
-    print_ablate(&printer, config);
+    d9_config shown = *config;
+    if (!d9_text_is_unicode(shown.title)) shown.title = "untitled"; /* from a file's name; YAML needs UTF-8 */
+    print_sections(&printer, &shown);
+    print_model(&printer, &shown);
+    print_tricks(&printer, &shown);
+    print_ablate(&printer, &shown);
 }

@@ -9,11 +9,11 @@
 void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9_system_default()}; }
 
 /* True for invisible format characters of Unicode 15: most of category Cf, and line and paragraph separator. Some of
- * them reorder the text around them. */
+ * them reorder the text around them. Also true for U+FFFE and U+FFFF, which are no characters and not legal in YAML. */
 static bool is_format(uint32_t c) {
-    static const uint32_t ranges[][2] = {{0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
-                                         {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
-                                         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    static const uint32_t ranges[][2] = {{0xad, 0xad},     {0x61c, 0x61c},    {0x180e, 0x180e}, {0x200b, 0x200f},
+                                         {0x2028, 0x202e}, {0x2060, 0x206f},  {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+                                         {0xfffe, 0xffff}, {0xe0000, 0xe007f}};
     bool found = false;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) found |= c >= ranges[i][0] && c <= ranges[i][1];
     return found;

@@ -96,6 +96,20 @@ uint32_t d9_text_next(const char **text) {
     return character;
 }
 
+bool d9_text_is_unicode(const char *text) {
+    for (const char *at = text; *at;) {
+        const unsigned char lead = (unsigned char)*at;
+        const int length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+        const uint32_t least = length == 1 ? 0 : length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
+        const char *begin = at;
+        const uint32_t character = d9_text_next(&at);
+        if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || at - begin != length || character < least ||
+            character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
+            return false;
+    }
+    return true;
+}
+
 const char *d9_text_file_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

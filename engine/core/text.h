@@ -56,6 +56,9 @@ int d9_text_compare(const void *a, const void *b);
  * with the path in the home folder that the user probably meant. */
 bool d9_text_begins_at_home(const char *path, char *message, size_t size);
 
+/* False if a byte is not part of valid UTF-8, as YAML and JSON need it: overlong forms and surrogates are invalid. */
+bool d9_text_is_unicode(const char *text);
+
 /* True if the text ends with `ending` and is longer than it. */
 bool d9_text_ends_in(const char *text, const char *ending);
 /* Characters that need no quotes in YAML or a shell, and that suit the name of a file. */

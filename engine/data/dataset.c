@@ -224,7 +224,8 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     }
     if (!options->known) D9_TRY(check_remaining(context, options, dataset));
     if (dataset->test.count == 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", dataset->name, d9_sample_noun(dataset)));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", options->table ? options->table : dataset->name,
+                       d9_sample_noun(dataset)));
     D9_TRY(check_labels_vary(context, options, dataset));
 done:
     return status;

@@ -57,6 +57,7 @@ typedef struct d9_dataset {
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
     bool drawn;               /* the user's own samples: the test part was drawn, or made from groups by data.shares */
+    bool joined;              /* all samples were made the test part, because the model has seen none of them */
     const char *lost_column;  /* labelled, in an evaluation: the column that made the parts of the training, if the
                                  table lacks it; NULL: none. Valid until d9_dataset_load returns */
     bool no_test;             /* options->validation, and a folder with val/ but no test/: a training tests on val/ */

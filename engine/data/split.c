@@ -212,6 +212,7 @@ static d9_status join_parts(d9_context *context, d9_dataset *dataset) {
     for (int p = 0; p < 3; p++)
         for (int64_t i = 0; i < parts[p]->count; i++) move_image(dataset, parts[p], i, &whole, count++);
     dataset->test = whole;
+    dataset->joined = true;
 done:
     return status;
 }
@@ -272,8 +273,8 @@ d9_status d9_split_identify(d9_context *context, const d9_dataset_options *optio
     }
     if (known && !dataset->unseen) D9_TRY(check_column(context, options, dataset));
     warn_twice(context, dataset, all, count, dataset->unseen);
-    if (dataset->unseen && dataset->drawn) D9_TRY(join_parts(context, dataset));
-    if (known && !dataset->unseen) warn_changed(context, known, trained, dataset);
+    if (dataset->unseen && (dataset->drawn || !dataset->test.count)) D9_TRY(join_parts(context, dataset));
+    if (known && !dataset->unseen && dataset->test.count) warn_changed(context, known, trained, dataset);
 done:
     d9_release(context, others);
     d9_release(context, all);

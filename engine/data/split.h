@@ -36,8 +36,8 @@ uint64_t d9_name_draw(uint64_t seed, uint32_t draw, const char *class_name, cons
 bool d9_is_test_draw(uint64_t draw);
 
 /* Fills the digests of dataset->provenance. With options->known, sets dataset->unseen if no image is among the recorded
- * training images; if also the test part was drawn, makes all images the test part. Warns of an image that is in both
- * parts or in two classes, and if the test images are not those of the model's training. Returns D9_DATA if
+ * training images; if also the test part was drawn or is empty, makes all images the test part. Warns of an image that
+ * is in both parts or in two classes, and if the test images are not those of the model's training. Returns D9_DATA if
  * dataset->lost_column is set and the model was, or may have been, trained on some of the images. Call it before
  * validation images are set aside. */
 D9_MUST_USE d9_status d9_split_identify(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset);

@@ -49,9 +49,6 @@ double d9_json_real(const json_t *object, const char *key) {
 
 d9_status d9_effective_yaml(const d9_config *config, d9_text *text) {
     d9_config shown = *config;
-    json_t *title = json_string(shown.title); /* NULL: not UTF-8, so not legal in YAML */
-    if (!title) shown.title = "untitled";
-    json_decref(title);
     if (shown.data.path && shown.data.path[0] == '/') shown.data.path = NULL;
     if (shown.backend_options.tuning_folder && shown.backend_options.tuning_folder[0] == '/')
         shown.backend_options.tuning_folder = NULL;

@@ -51,4 +51,11 @@ else
     rejects 4 'tf32 onednn f32' $train tiny.yaml --backend onednn --precision tf32
 fi
 rejects 4 'tf32 reference f64 f32 bf16 fp16' $train tiny.yaml --backend reference --precision tf32
+
+# ---- the printed configuration loads again, whatever the bytes of the file's name ----
+odd=$(printf 'odd\377.yaml')
+cp tiny.yaml "$odd"
+accepts "$dawn9" config "$odd" --origins
+cp "$out" printed.yaml
+prints '^title: untitled' "$dawn9" config printed.yaml
 verdict

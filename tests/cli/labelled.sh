@@ -74,6 +74,22 @@ has runs/report.html 'Macro mean of [^<]*: precision'
 runs "$dawn9" train several.yaml --data drawn --out single --epochs 1 --set train.loss=cross_entropy --set data.no_label= --set data.label_column=kind
 record single 'd["classes"] == ["bars", "disc", "stripes"]' '"accuracy" in d and "labels" not in d'
 
+# ---- a split column without test rows: images that the model has not seen are all evaluated, others are an error ----
+parts() { # TABLE CONDITION PART: rows for which the awk condition holds, of this part (awk)
+    { echo file,kind,split && awk -F, "$2"' { print $1 "," $3 "," '"$3"' }' rows; } >"drawn/$1"
+}
+parts parts.csv 1 '($4 < 9 ? "train" : "test")'
+parts unseen.csv '$4 >= 9' '"train"'
+parts trained.csv '$4 < 9' '"train"'
+parts tests.csv 1 '"test"'
+sed 's/label_column: names, group_column: group, no_label: none/label_column: kind, split_column: split, table: parts.csv/
+    s/loss: sigmoid, //' several.yaml >parts.yaml
+runs "$dawn9" train parts.yaml --data drawn --out parts --epochs 1
+count=$(awk -F, '$4 >= 9' rows | wc -l)
+prints "on all $count images: none is among" "$dawn9" eval parts --data drawn --set data.table=unseen.csv
+rejects 3 'trained.csv: no image to evaluate on' "$dawn9" eval parts --data drawn --set data.table=trained.csv
+ends 3 'tests.csv: no training image' "$dawn9" eval parts.yaml parts/model.safetensors --data drawn --set data.table=tests.csv
+
 # ---- rejected configurations and tables ----
 rejects 2 'train.loss data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --set data.label_column=label \
     --set data.group_column= --set data.no_label= --data drawn --out no

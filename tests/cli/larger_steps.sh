@@ -10,7 +10,7 @@ accepts "$dawn9" train tiny.yaml --precision f64 --out wide --runs 2
 for what in step pipeline ops eval cold; do accepts "$dawn9" bench $what --config tiny.yaml; done
 replies 'd["batch_size"] == 64 and d["images_per_second"] > 0' "$dawn9" bench step --config tiny.yaml --steps 40 --json
 accepts "$dawn9" bench fit --config tiny.yaml --memory 8G --json
-json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65' # 2 x 65 exceed the 128 images
+json "$out" 'd["rows"][0]["batch_size"] == 64 and d["rows"][0]["rejected"] == 65 and d["rows"][0]["limit"] == "rejected"' # 2 x 65 exceed the 128 images
 # A batch of 104 images has 13 ghost groups. Training rejects it, because it trains on 64 of the images, which are not a
 # multiple of 13.
 narrow='--without batch_schedule --with hard_examples:share=0.62 --with ghost_batchnorm:group_size=8'

@@ -542,7 +542,7 @@ TEST(origins_of_values_are_printed, enter_source_folder) {
 /* An edit may contain a line break, U+2028 too; the printout must still be YAML of the same configuration. */
 TEST(origins_with_newlines_stay_yaml, enter_source_folder) {
     static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "target=\n 50"},
-                                     {.kind = D9_EDIT_SET, .text = "title=\"a\xe2\x80\xa8 b\""},
+                                     {.kind = D9_EDIT_SET, .text = "title=\"a\xe2\x80\xa8 b\\uFFFF\""},
                                      {.kind = D9_EDIT_SET, .text = "tricks={ema: off}"}};
     d9_config_edits edits = {.items = items, .count = COUNT(items)};
     const d9_config *config = program_load("configs/dawn94.yaml", &edits);

@@ -187,6 +187,20 @@ TEST_WITH(fixture *f, arena_memory_is_aligned_and_zero, open_fixture, close_fixt
     d9_arena_free(&context, &arena), d9_arena_free(&context, &arena);
 }
 
+TEST(unicode_is_told_from_other_bytes) {
+    static const char *const valid[] = {"", "a", "\xc2\x80", "\xed\x9f\xbf", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf"},
+                             *const invalid[] = {"a\xff",
+                                                 "\x80",
+                                                 "\xc1\xbf",
+                                                 "\xe0\x9f\xbf",
+                                                 "\xed\xa0\x80",
+                                                 "\xf0\x8f\xbf\xbf",
+                                                 "\xf4\x90\x80\x80",
+                                                 "\xe2\x80"};
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) assert_true(d9_text_is_unicode(valid[i]));
+    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) assert_false(d9_text_is_unicode(invalid[i]));
+}
+
 TEST_WITH(fixture *f, text_grows, open_fixture, close_fixture) {
     d9_text text;
     d9_text_init(&context, &text);

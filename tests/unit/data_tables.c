@@ -584,7 +584,13 @@ TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_par
         options.known = &known;
         run_data(folder, options);
         run_write_text(folder, "labels.csv", untested);
-        if (!groups) run_data_rejected(folder, options, D9_DATA, "evaluate");
+        if (!groups) {
+            const d9_provenance others = {.rule = D9_SPLIT_RULE};
+            run_data_rejected(folder, options, D9_DATA, "evaluate");
+            options.known = &others; /* the model has seen none of the images, so all are evaluated */
+            assert_int_equal(run_data(folder, options)->test.count, 2);
+            options.known = &known;
+        }
         run_write_text(folder, "labels.csv", lacks);
         run_data_rejected(folder, options, D9_DATA, groups ? "labels.csv column group" : "labels.csv column split");
     }
