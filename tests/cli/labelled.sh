@@ -88,7 +88,8 @@ runs "$dawn9" train parts.yaml --data drawn --out parts --epochs 1
 count=$(awk -F, '$4 >= 9' rows | wc -l)
 prints "on all $count images: none is among" "$dawn9" eval parts --data drawn --set data.table=unseen.csv
 rejects 3 'trained.csv: no image to evaluate on' "$dawn9" eval parts --data drawn --set data.table=trained.csv
-ends 3 'tests.csv: no training image' "$dawn9" eval parts.yaml parts/model.safetensors --data drawn --set data.table=tests.csv
+observe "$dawn9" eval parts.yaml parts/model.safetensors --data drawn --set data.table=tests.csv
+[ $status = 3 ] && grep -q 'dawn9: tests.csv: no training image' "$err" || fail "status $status: $(cat "$err")"
 
 # ---- rejected configurations and tables ----
 rejects 2 'train.loss data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --set data.label_column=label \
