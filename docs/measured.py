@@ -273,9 +273,14 @@ def between(a, b):
     return difference, difference - half, difference + half
 
 
+def differences_of_runs(runs, others):
+    """Accuracy of each run minus that of the other with the same seed. Both patterns give the seeds in the same order."""
+    return [a - b for a, b in zip(best(runs), best(others), strict=True)]
+
+
 def differences_by_seed(folder, arm, baseline):
     """Accuracy of an arm's run minus that of the baseline's run, seed by seed."""
-    return [a - b for a, b in zip(*(best(f"{folder}/runs/{name}/seed*") for name in (arm, baseline)), strict=True)]
+    return differences_of_runs(*(f"{folder}/runs/{name}/seed*" for name in (arm, baseline)))
 
 
 def pooled(a, b):
