@@ -663,7 +663,7 @@ def results_table(speed, *others):
     for recipe, runs, alone, processor in others:
         first, found, clocks = result(alone), best(runs), [each(f"{alone}/result.json", key) for key in keys]
         lines.append((median(clocks[0]), [
-            f"`{recipe}`, {first['precision']}", f"{mean(found):.2f}%", f"{at_least(found):.2f}%" if len(found) > 1 else "", str(len(found)),
+            f"`{recipe}`, {first['precision']}", f"{mean(found):.2f}%", f"{at_least(found):.2f}%", str(len(found)),
             *(minutes(median(clock)) for clock in clocks), str(len(clocks[0])), f"{processor}, {first['isa']}"]))
     heads = ["recipe", "mean accuracy", "mean is at least", "seeds", "training", "whole process", "timed runs", "two cores of"]
     return grid(heads, (cells for _, cells in sorted(lines, key=lambda line: line[0])))

@@ -69,7 +69,7 @@ static void print_row(d9_cli *cli, const d9_config *config, const d9_precision *
         snprintf(note, sizeof note, "   all training %ss", d9_model_sample(config->model));
     else if (fit->limit == D9_FIT_BATCH_SIZE)
         snprintf(note, sizeof note, "   the largest train.batch_size");
-    else if (fit->rejected)
+    else if (fit->limit == D9_FIT_REJECTED)
         snprintf(note, sizeof note, "   training rejects %lld", (long long)fit->rejected);
     d9_cli_print(cli, "%-10s %8lld %13.3f %10.1f %8.1f %10.1f %12.1f %9.1f %7.1f%s\n", precision->name,
                  (long long)fit->batch, mib * (double)use->activations / (double)fit->batch,
@@ -87,12 +87,14 @@ static void print_foot(d9_cli *cli, const d9_config *config, const d9_fit *fit) 
 }
 
 static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
-    static const char *const limits[] = {
-        [D9_FIT_MEMORY] = "memory", [D9_FIT_SAMPLES] = "samples", [D9_FIT_BATCH_SIZE] = "batch_size"};
+    static const char *const limits[] = {[D9_FIT_MEMORY] = "memory",
+                                         [D9_FIT_REJECTED] = "rejected",
+                                         [D9_FIT_SAMPLES] = "samples",
+                                         [D9_FIT_BATCH_SIZE] = "batch_size"};
     const d9_memory_use *use = &fit->use;
     return json_pack("{s:s, s:I, s:I, s:b, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     fit->limit == D9_FIT_SAMPLES, "limit", fit->rejected ? "rejected" : limits[fit->limit], "rejected",
+                     fit->limit == D9_FIT_SAMPLES, "limit", limits[fit->limit], "rejected",
                      fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(), "bytes",
                      (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
                      (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",

@@ -367,7 +367,7 @@ static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen
         D9_TRY(d9_fail(&cli->context, D9_DATA,
                        "%s: no training image, so the mean and deviation that CONFIG needs cannot be measured; without "
                        "CONFIG those of the model are used",
-                       (*config)->data.table ? (*config)->data.table : (*dataset)->name));
+                       d9_dataset_source_name(*dataset, (*config)->data.table)));
 done:
     d9_description_free(&cli->context, description);
     return status;

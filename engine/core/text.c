@@ -103,8 +103,8 @@ bool d9_text_is_unicode(const char *text) {
         const uint32_t least = length == 1 ? 0 : length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
         const char *begin = at;
         const uint32_t character = d9_text_next(&at);
-        if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || at - begin != length || character < least ||
-            character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
+        if (lead > 0xf4 || at - begin != length || character < least || character > 0x10ffff ||
+            (character >= 0xd800 && character < 0xe000))
             return false;
     }
     return true;

@@ -203,7 +203,7 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
     return d9_fail(context, D9_DATA,
                    "%s: the area under the curve is undefined, because every one of the %lld images to evaluate on "
                    "has, or lacks, each label",
-                   options->table ? options->table : "labels.csv", (long long)dataset->test.count);
+                   d9_dataset_source_name(dataset, options->table), (long long)dataset->test.count);
 }
 
 /* Splits off a sixth as the test set of arrays that have none, identifies the user's own samples, replaces the test set
@@ -224,7 +224,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
     }
     if (!options->known) D9_TRY(check_remaining(context, options, dataset));
     if (dataset->test.count == 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", options->table ? options->table : dataset->name,
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", d9_dataset_source_name(dataset, options->table),
                        d9_sample_noun(dataset)));
     D9_TRY(check_labels_vary(context, options, dataset));
 done:
@@ -294,6 +294,11 @@ void d9_dataset_digest(const d9_dataset *dataset, char hex[D9_DIGEST_DIGITS + 1]
 }
 
 /* ---- the other public functions ---- */
+
+const char *d9_dataset_source_name(const d9_dataset *dataset, const char *table) {
+    if (strcmp(dataset->name, "labelled") != 0) return dataset->name;
+    return table ? table : "labels.csv";
+}
 
 const char *d9_sample_noun(const d9_dataset *dataset) {
     return dataset->stream ? D9_WORD_WINDOW : dataset->tokens ? D9_WORD_TEXT : D9_WORD_IMAGE;

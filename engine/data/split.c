@@ -245,7 +245,7 @@ static d9_status check_column(d9_context *context, const d9_dataset_options *opt
     return d9_fail(context, D9_DATA,
                    "%s: no column %s, which made the parts of the training; only a table of images none of which "
                    "trained the model may lack it%s",
-                   options->table ? options->table : "labels.csv", dataset->lost_column,
+                   d9_dataset_source_name(dataset, options->table), dataset->lost_column,
                    options->known->prepared_otherwise
                        ? "; that cannot be told with another data.image_size, data.fit or data.grey"
                        : "");

@@ -115,9 +115,11 @@ static d9_status find_batch(search *s, bool fits) {
             s->best->rejected = accepted > tried ? tried * unit : 0;
         }
     }
-    s->best->limit = high < past                              ? D9_FIT_MEMORY
-                     : s->best->data_known && samples <= MOST ? D9_FIT_SAMPLES
-                                                              : D9_FIT_BATCH_SIZE;
+    s->best->limit = D9_FIT_BATCH_SIZE;
+    if (high < past)
+        s->best->limit = s->best->rejected ? D9_FIT_REJECTED : D9_FIT_MEMORY;
+    else if (s->best->data_known && samples <= MOST)
+        s->best->limit = D9_FIT_SAMPLES;
     if (low == 0 && s->best->rejected)
         D9_TRY(find_batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
 done:

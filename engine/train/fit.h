@@ -13,9 +13,9 @@ typedef struct d9_memory_use {
 } d9_memory_use;
 int64_t d9_memory_total(const d9_memory_use *use);
 
-/* Reason why no larger batch was found: memory, or training's rejection; the number of training samples; the maximum of
+/* Reason why no larger batch was found: memory; training's rejection; the number of training samples; the maximum of
  * train.batch_size. */
-typedef enum d9_fit_limit { D9_FIT_MEMORY, D9_FIT_SAMPLES, D9_FIT_BATCH_SIZE } d9_fit_limit;
+typedef enum d9_fit_limit { D9_FIT_MEMORY, D9_FIT_REJECTED, D9_FIT_SAMPLES, D9_FIT_BATCH_SIZE } d9_fit_limit;
 
 typedef struct d9_fit {
     int64_t batch; /* the largest batch that fits; 0: not even `unit` fits, and `use` is that of `unit` */

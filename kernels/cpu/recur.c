@@ -28,7 +28,7 @@ static plan plan_of(const d9_cpu *cpu, const d9_cpu_recur *l) {
     p.sums = d9_round_up(p.tiles * gates * l->units * EACH, 64);
     p.weights = p.panels * p.lanes * gates * l->units * EACH;
     p.bias = d9_round_up(p.panels * p.lanes * gates * EACH, 64);
-    /* Of one thread: up to three states for each of its tiles, and the gates of one tile. */
+    /* The bytes that one thread needs: at most three states for each of its tiles, and the gates of one tile. */
     p.work = (3 * d9_parts_of(p.tiles, p.threads) + gates) * tile;
     return p;
 }

@@ -274,7 +274,7 @@ TEST(the_largest_batch_may_lie_above_rejected_sizes) {
     config = configure_to_fit("tricks: {batch_schedule: {from: [0.4], batches: [2]}}\n");
     config->model = &head;
     assert_ints(fit(config, 1 << 30, &found), D9_OK, found.batch, 200, found.rejected, 201);
-    assert_int_equal(found.limit, D9_FIT_MEMORY);
+    assert_int_equal(found.limit, D9_FIT_REJECTED);
 }
 
 /* `bench pipeline` times these nodes. */

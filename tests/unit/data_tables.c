@@ -567,6 +567,14 @@ TEST_WITH(const char *folder, a_class_that_is_not_trained_on_is_rejected, run_fo
     run_data_rejected(folder, options, D9_DATA, "class c data.shares");
 }
 
+/* data.table has a default, so messages about other datasets must not name it. */
+TEST(only_labelled_datasets_are_named_by_their_table) {
+    const d9_dataset labelled = {.name = "labelled"}, folder = {.name = "folder"};
+    assert_string_equal(d9_dataset_source_name(&labelled, "t.csv"), "t.csv");
+    assert_string_equal(d9_dataset_source_name(&labelled, NULL), "labels.csv");
+    assert_string_equal(d9_dataset_source_name(&folder, "labels.csv"), "folder");
+}
+
 /* A table that was trained on is rejected without the column that gave its parts, because its test part is unknown, and
  * without rows of the test part. */
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {

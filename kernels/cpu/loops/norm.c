@@ -199,21 +199,19 @@ D9_INLINE void add_run(const d9_kernel_store store, const int activation, const 
     }
 }
 
-void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *pivot,
-                             double *sums) {
-    const operands of = {.x = x};
-    if (x.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, false, OF_X, &of, run, channels, 0, channels, pivot, sums);
-    else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, false, OF_X, &of, run, channels, 0, channels, pivot, sums);
-}
-
 /* Calls `loop` with storage type, activation and `recomputes` as compile-time constants. */
 #define BY_STORE(loop, activation, recomputes, ...)                                                                    \
     if (store == D9_KERNEL_F32)                                                                                        \
         loop(D9_KERNEL_F32, activation, recomputes, __VA_ARGS__);                                                      \
     else                                                                                                               \
         loop(D9_KERNEL_BF16, activation, recomputes, __VA_ARGS__);
+
+void D9_LOOP_NAME(norm_sums)(d9_kernel_in x, const d9_cpu_run *run, int64_t channels, const float *pivot,
+                             double *sums) {
+    const operands of = {.x = x};
+    const d9_kernel_store store = x.store;
+    BY_STORE(add_run, D9_KERNEL_NO_ACT, false, OF_X, &of, run, channels, 0, channels, pivot, sums)
+}
 
 void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *prologue, d9_kernel_in x,
                                       const d9_cpu_run *run, int64_t channels, const float *terms, double *sums) {
@@ -238,10 +236,8 @@ void D9_LOOP_NAME(norm_backward_sums)(d9_kernel_in dy, const d9_cpu_prologue *pr
 void D9_LOOP_NAME(bias_sums)(d9_kernel_in dz, const d9_cpu_run *run, int64_t channels, int64_t from, int64_t until,
                              double *sums) {
     const operands of = {.dy = dz};
-    if (dz.store == D9_KERNEL_F32)
-        add_run(D9_KERNEL_F32, D9_KERNEL_NO_ACT, false, OF_DZ, &of, run, channels, from, until, NULL, sums);
-    else
-        add_run(D9_KERNEL_BF16, D9_KERNEL_NO_ACT, false, OF_DZ, &of, run, channels, from, until, NULL, sums);
+    const d9_kernel_store store = dz.store;
+    BY_STORE(add_run, D9_KERNEL_NO_ACT, false, OF_DZ, &of, run, channels, from, until, NULL, sums)
 }
 
 /* ---- passes that use the statistics ---- */
