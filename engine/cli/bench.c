@@ -47,6 +47,7 @@ void d9_bench_print_head(d9_cli *cli, const d9_measurement *m) {
                  session->program.precision->name, session->info.name, session->info.threads,
                  d9_text_plural(session->info.threads), (long long)m->steps, (long long)d9_measurement_samples(m),
                  d9_model_sample(session->config->model));
+    if (session->precision_why[0]) d9_cli_print(cli, "precision: %s\n", session->precision_why);
 }
 
 static void print_rate(d9_cli *cli, const d9_rate *rate) {

@@ -7,6 +7,7 @@
 #include "core/process.h"
 #include "train/fit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,16 +58,19 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
 /* Fails because the smallest batch fits in no precision; `fit` is the result of the last precision tried. */
 static d9_status fail_too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
-                   "%.1f MiB are too small: a batch of %lld in %s needs %.1f MiB, of which %.1f of activations",
-                   mib * (double)bytes, (long long)fit->unit, precision->name, mib * (double)d9_memory_total(&fit->use),
-                   mib * (double)fit->use.activations);
+                   "%.4g MiB are too small: a batch of %lld in %s needs %.4f MiB, of which %.4f of activations",
+                   mib * (double)bytes, (long long)fit->unit, precision->name,
+                   ceil(1e4 * mib * (double)d9_memory_total(&fit->use)) / 1e4, mib * (double)fit->use.activations);
 }
 
 static void print_row(d9_cli *cli, const d9_config *config, const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
+    const char *sample = d9_model_sample(config->model);
     char note[64] = "";
-    if (fit->limit == D9_FIT_SAMPLES)
-        snprintf(note, sizeof note, "   all training %ss", d9_model_sample(config->model));
+    if (fit->limit == D9_FIT_SAMPLES && fit->batch == fit->samples)
+        snprintf(note, sizeof note, "   all training %ss", sample);
+    else if (fit->limit == D9_FIT_SAMPLES)
+        snprintf(note, sizeof note, "   of %lld training %ss", (long long)fit->samples, sample);
     else if (fit->limit == D9_FIT_BATCH_SIZE)
         snprintf(note, sizeof note, "   the largest train.batch_size");
     else if (fit->limit == D9_FIT_REJECTED)
@@ -94,7 +98,7 @@ static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     return json_pack("{s:s, s:I, s:I, s:b, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     fit->limit == D9_FIT_SAMPLES, "limit", limits[fit->limit], "rejected",
+                     fit->limit == D9_FIT_SAMPLES && fit->batch == fit->samples, "limit", limits[fit->limit], "rejected",
                      fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(), "bytes",
                      (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
                      (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",

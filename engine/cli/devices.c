@@ -2,6 +2,7 @@
 #include "backends/backend.h"
 #include "cli/cli.h"
 #include "core/process.h"
+#include "models/model.h"
 
 typedef struct devices_options {
     d9_flag_integer threads;
@@ -21,19 +22,36 @@ static void print_device(d9_cli *cli, const char *name, const d9_device_info *in
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) d9_cli_print(cli, " %s", d9_precision_at(p)->name);
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
-    if (info->preferred_why[0])
-        d9_cli_print(cli, "%-10s precision auto selects %s: %s\n", "", d9_precision_at(info->preferred_precision)->name,
-                     info->preferred_why);
+    if (!info->preferred_why[0]) return;
+    d9_cli_print(cli, "%-10s precision auto selects %s", "", d9_precision_at(info->preferred_precision)->name);
+    if (info->preferred_if_accurate) {
+        d9_cli_print(cli, " for");
+        for (int i = 0; d9_model_at(i); i++)
+            if (d9_model_is_accurate_in_bf16(d9_model_at(i))) d9_cli_print(cli, " %s", d9_model_at(i)->name);
+        d9_cli_print(cli, ", which are as accurate in it, else f32");
+    }
+    d9_cli_print(cli, ": %s\n", info->preferred_why);
+}
+
+/* The networks for which `precision: auto` takes the preferred precision; null: all. */
+static json_t *preferred_for(const d9_device_info *info) {
+    json_t *names = json_array();
+    if (!info->preferred_if_accurate) return json_decref(names), json_null();
+    for (int i = 0; d9_model_at(i); i++)
+        if (d9_model_is_accurate_in_bf16(d9_model_at(i)))
+            json_array_append_new(names, json_string(d9_model_at(i)->name));
+    return names;
 }
 
 static json_t *device_json(const char *name, const d9_device_info *info) {
     json_t *list = json_array();
     for (int p = 0; p < D9_PRECISIONS; p++)
         if (info->precision[p]) json_array_append_new(list, json_string(d9_precision_at(p)->name));
-    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o, s:s, s:s}", "backend", name, "present", 1, "device",
+    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o, s:s, s:s, s:o}", "backend", name, "present", 1, "device",
                      info->name, "isa", info->isa, "version", info->version, "threads", info->threads, "memory_bytes",
                      (json_int_t)info->memory_bytes, "precisions", list, "preferred_precision",
-                     d9_precision_at(info->preferred_precision)->name, "preferred_why", info->preferred_why);
+                     d9_precision_at(info->preferred_precision)->name, "preferred_why", info->preferred_why, "preferred_for",
+                     preferred_for(info));
 }
 
 static d9_status run(d9_cli *cli, const void *options) {

@@ -1,12 +1,13 @@
 /* Progress of a run on standard output.
  *
  *     dawn94 in bf16: 970 steps of 512 images, 6573130 parameters, Xeon, 2 threads
+ *     precision  bf16 costs resnet9 at most 0.05 points of accuracy (95%, 6 pairs of runs)
  *     about 27 minutes (25 to 31) with evaluations, by the first steps
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
  *
- * The second line is printed if a minute or more is left. The last one, the live line, is drawn only on a terminal. On
+ * The second line is printed if a measured cost decided on the precision, the third if a minute or more is left. The last one, the live line, is drawn only on a terminal. On
  * a narrow terminal it drops its least important parts, and the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
@@ -206,13 +207,14 @@ static void predict_duration(d9_progress *progress, const d9_program *program, i
     print_header(progress, program);
 }
 
-static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+static void on_planned(void *user, const d9_program *program, const d9_device_info *device,
+                       const char *precision_why) {
     d9_progress *progress = user;
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
     d9_cli_print(progress->cli, "%s in %s: %lld steps of %lld %ss, %lld parameters, %s", progress->config->title,
-                 precision, (long long)program->steps, (long long)program->extent.batch,
+                 program->precision->name, (long long)program->steps, (long long)program->extent.batch,
                  d9_model_sample(progress->config->model),
                  (long long)(program->trainable_count + program->frozen_count), device->name);
     if (program->accumulate > 1)
@@ -220,6 +222,7 @@ static void on_planned(void *user, const d9_program *program, const d9_device_in
     if (device->threads > 0)
         d9_cli_print(progress->cli, ", %d thread%s", device->threads, d9_text_plural(device->threads));
     d9_cli_print(progress->cli, "\n");
+    if (precision_why[0]) d9_cli_print(progress->cli, "precision  %s\n", precision_why);
     if (progress->page.path)
         d9_cli_print(progress->cli, "page       %s: open it in a browser; it reloads itself\n", progress->page.path);
     if (progress->cli->terminal) show_line(progress, &(line_parts){.parts = {[PART_EPOCH] = "first step ..."}});

@@ -4,6 +4,13 @@
 #include "core/option.h"
 #include "graph/graph.h"
 
+/* What bf16 costs a network in accuracy, measured by runs in bf16 and in f32 with the same seed, as pairs. */
+typedef struct d9_bf16_cost {
+    int pairs;         /* 0: not measured */
+    double difference; /* mean over the pairs of accuracy in bf16 minus accuracy in f32, in percentage points */
+    double at_least;   /* one-sided 95% bound of this mean */
+} d9_bf16_cost;
+
 typedef struct d9_model {
     const char *name, *doc, *source;
     const char
@@ -11,6 +18,7 @@ typedef struct d9_model {
     const d9_option *options; /* ends with an all-zero row; offsets into a struct of options_size bytes */
     size_t options_size;
     bool texts;  /* its samples are texts, as tokens; otherwise images */
+    d9_bf16_cost bf16_cost;
     bool stream; /* each step reads the next tokens of one long text; the label of a token is the token after it */
     /* Adds the network to the graph. x: the images or tokens; *logits: (N, classes) or, of a stream, (T, N, classes).
      * The engine adds the loss. */
@@ -21,6 +29,11 @@ typedef struct d9_model {
 /* The word for a sample in messages (core/text.h). */
 static inline const char *d9_model_sample(const d9_model *model) {
     return model->stream ? D9_WORD_WINDOW : model->texts ? D9_WORD_TEXT : D9_WORD_IMAGE;
+}
+
+/* True if bf16 was measured to cost the network at most 0.1 points, by the bound. */
+static inline bool d9_model_is_accurate_in_bf16(const d9_model *model) {
+    return model->bf16_cost.pairs > 0 && model->bf16_cost.at_least >= -0.1;
 }
 
 #define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */

@@ -1,6 +1,6 @@
 /* Finds the largest batch that fits into a memory by building programs and adding up their buffers. Tries the batch
  * size of the configuration first, then doubles it until it is too large, then bisects. Training may reject a batch for
- * its number of steps (an epoch too short for batch_schedule) and accept a larger one, so larger ones are tried too. */
+ * its number of steps (too few for train.epochs or batch_schedule) and accept a larger one, so larger ones are tried. */
 #include "train/fit.h"
 #include "train/session.h"
 
@@ -45,6 +45,7 @@ static d9_status find_batch_memory(search *s, int64_t batch, bool whole, d9_memo
     D9_TRY(d9_program_build(s->context, s->config, &extent, s->precision, &options, &program));
     *use = memory_use_of(&program, s->best->data_known);
     if (whole) s->best->parameters = program.trainable_count + program.frozen_count;
+    if (whole && s->best->data_known) D9_TRY(d9_config_check_steps(s->context, s->config, &program));
 done:
     d9_program_free(s->context, &program);
     return status;
@@ -138,7 +139,10 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     bool fits;
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
-    if (!fit->data_known) s.extent.train_samples = s.extent.eval_samples = MOST;
+    if (fit->data_known)
+        fit->samples = s.extent.train_samples;
+    else
+        s.extent.train_samples = s.extent.eval_samples = MOST;
     D9_TRY(try_batch(&s, config->train.batch_size, &fits));
     D9_TRY(find_unit(&s));
     D9_TRY(find_batch(&s, fits));

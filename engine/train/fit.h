@@ -24,6 +24,7 @@ typedef struct d9_fit {
     int64_t rejected; /* the next larger batch, if training rejects it and all larger ones that would fit; else 0 */
     bool data_known;  /* false if the samples are in the user's own files: they are not counted and do not limit the
                        * batch */
+    int64_t samples;  /* number of training samples; 0: not known */
     int64_t parameters;
     d9_memory_use use;
 } d9_fit;

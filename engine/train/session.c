@@ -5,6 +5,8 @@
 #include "record/safetensors.h"
 #include "train/session.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
@@ -108,7 +110,7 @@ static d9_extent extent_of(const d9_config *config, const d9_dataset *dataset, c
     return extent;
 }
 
-static d9_status check_steps(d9_context *context, const d9_config *config, const d9_program *program) {
+d9_status d9_config_check_steps(d9_context *context, const d9_config *config, const d9_program *program) {
     if (program->steps > 0) return D9_OK;
     return d9_fail(context, D9_USAGE, "train.epochs %g is less than one step: an epoch has %lld", config->train.epochs,
                    (long long)program->steps_per_epoch);
@@ -147,7 +149,7 @@ d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config
     extent.ranks = ranks;
     D9_TRY(d9_program_build(context, config, &extent, precision ? precision : d9_precision_find("f32"), &options,
                             &program));
-    if (counted) D9_TRY(check_steps(context, config, &program));
+    if (counted) D9_TRY(d9_config_check_steps(context, config, &program));
     *found = false;
     for (d9_node_id n = 0; n < program.train.node_count; n++) {
         const d9_node *node = &program.train.nodes[n];
@@ -161,6 +163,27 @@ done:
 d9_status d9_config_try(d9_context *context, const d9_config *config) {
     bool unused;
     return d9_config_find_whole_norm(context, config, 1, &unused);
+}
+
+/* Finds the precision of the configuration. Where `auto` takes a precision only for accurate networks (backend.h), what
+ * bf16 was measured to cost the network decides, and precision_why tells the user. */
+static d9_status choose_precision(d9_session *session, const d9_precision **precision) {
+    const d9_model *model = session->config->model;
+    const d9_bf16_cost cost = model->bf16_cost;
+    const char *wanted = session->config->precision;
+    if (strcmp(wanted, "auto") == 0 && session->info.preferred_if_accurate) {
+        const bool accurate = d9_model_is_accurate_in_bf16(model);
+        char *why = session->precision_why;
+        if (cost.pairs == 0)
+            snprintf(why, sizeof session->precision_why,
+                     "bf16 is faster, but its accuracy was not compared with that of f32 for %s", model->name);
+        else
+            snprintf(why, sizeof session->precision_why, "bf16 %s %s %s %.2f points of accuracy (95%%, %d pairs of runs)",
+                     accurate ? "costs" : "is faster, but may cost", model->name, accurate ? "at most" : "up to",
+                     fmax(0, -cost.at_least), cost.pairs);
+        if (!accurate) wanted = "f32";
+    }
+    return d9_backend_precision(session->context, session->backend, &session->info, wanted, precision);
 }
 
 static d9_status build_and_plan(d9_session *session, const d9_session_options *options) {
@@ -181,9 +204,9 @@ static d9_status build_and_plan(d9_session *session, const d9_session_options *o
     }
     wanted.seed = options->seed;
     wanted.longest_rule = session->info.longest_rule;
-    D9_TRY(d9_backend_precision(context, session->backend, &session->info, options->config->precision, &precision));
+    D9_TRY(choose_precision(session, &precision));
     D9_TRY(d9_program_build(context, options->config, &extent, precision, &wanted, &session->program));
-    if (!options->no_train) D9_TRY(check_steps(context, options->config, &session->program));
+    if (!options->no_train) D9_TRY(d9_config_check_steps(context, options->config, &session->program));
     D9_TRY(session->backend->allocate(context, session->device, &session->program));
     if (!options->no_train) D9_TRY(d9_session_plan(session, &session->program.train, &session->train_plan));
     for (int p = 0; p < session->program.phase_count && !options->no_train; p++)

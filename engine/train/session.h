@@ -11,7 +11,8 @@ struct d9_sheet; /* data/preview.h */
 /* Callbacks that report the progress of a run; each may be NULL. The run waits for them, so they must return soon. */
 typedef struct d9_observer {
     void *user;
-    void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision);
+    /* `precision_why`: d9_session.precision_why */
+    void (*planned)(void *user, const d9_program *program, const d9_device_info *device, const char *precision_why);
     /* Called after `planned` if a checkpoint was read, with the steps done and the rows of finished epochs. */
     void (*resumed)(void *user, int64_t step, const d9_epoch_row *rows, int64_t count);
     /* `step`: number of steps done. `loss`: mean training loss of the epoch so far; NAN on asynchronous devices.
@@ -32,6 +33,7 @@ typedef struct d9_session {
     const d9_backend *backend;
     d9_device *device;
     d9_device_info info;
+    char precision_why[160]; /* of `precision: auto`, for users: which measured cost decided; "": no cost did */
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;
@@ -69,6 +71,8 @@ D9_MUST_USE d9_status d9_config_extent(d9_context *context, const d9_config *con
 /* Checks a configuration by building its program, to report the errors that training would report about network and
  * data set (D9_USAGE). Reads no file, so the number of samples in the user's own files is unknown. */
 D9_MUST_USE d9_status d9_config_try(d9_context *context, const d9_config *config);
+/* D9_USAGE: the run would have no step, because train.epochs is too small. */
+D9_MUST_USE d9_status d9_config_check_steps(d9_context *context, const d9_config *config, const d9_program *program);
 /* Checks a configuration as d9_config_try does, for a run of `ranks` processes. Sets *found to true if the network has
  * a batch norm over the whole batch, for which several processes need train.norm_groups, else to false. */
 D9_MUST_USE d9_status d9_config_find_whole_norm(d9_context *context, const d9_config *config, int ranks, bool *found);

@@ -265,7 +265,7 @@ static d9_status open_run(d9_context *context, const d9_train_options *given, ru
     self->saved_seconds = self->session.mark;
     if (options->observer.planned)
         options->observer.planned(options->observer.user, &self->session.program, &self->session.info,
-                                  self->result->precision);
+                                  self->session.precision_why);
     if (self->result->resumed && options->observer.resumed)
         options->observer.resumed(options->observer.user, self->step, self->result->epochs,
                                   self->result->epoch_count - self->unreported);

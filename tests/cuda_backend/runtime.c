@@ -371,8 +371,8 @@ TEST(the_order_is_the_host_s) {
 }
 
 static void select_before_steps(void *user, const d9_program *program, const d9_device_info *device,
-                                const char *precision) {
-    (void)user, (void)program, (void)device, (void)precision;
+                                const char *precision_why) {
+    (void)user, (void)program, (void)device, (void)precision_why;
     fake->set_device(1);
 }
 

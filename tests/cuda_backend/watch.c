@@ -11,9 +11,10 @@ static void note_step(void *user, const d9_program *program, int64_t step, doubl
     if (step <= RUN_STEPS) w->after[step] = fake->counts;
 }
 
-static void note_plan(void *user, const d9_program *program, const d9_device_info *device, const char *precision) {
+static void note_plan(void *user, const d9_program *program, const d9_device_info *device,
+                      const char *precision_why) {
     watch *w = user;
-    (void)program, (void)device, (void)precision;
+    (void)program, (void)device, (void)precision_why;
     w->after[0] = fake->counts;
 }
 

@@ -110,6 +110,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
 /* Sets the preferred precision and the reason: bf16 if the instruction set in use has bf16 products, otherwise f32. */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
+    info->preferred_if_accurate = native;
     if (!native)
         info->preferred_why = "no instructions for bf16";
     else if (device->cpu.amx)
