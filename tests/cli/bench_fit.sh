@@ -15,7 +15,7 @@ batch=$(sed -n 's/.*"batch_size": \([0-9]*\),/\1/p' fit.json)
 prints 'all training images$' "$dawn9" bench fit --config tiny.yaml --memory 1T --set train.batch_size="$batch"
 # Of 128 images ten groups of 12 fit into a batch. Training rejects a batch with which the run would have no step.
 prints ' 120 .* of 128 training images$' "$dawn9" bench fit --config tiny.yaml --memory 1T --with ghost_batchnorm:group_size=12 --batch-size 12
-prints ' 25 .* training rejects 26$' "$dawn9" bench fit --config tiny.yaml --memory 1T --epochs 0.1
+prints ' 25 .* training rejects 26$' "$dawn9" bench fit --config tiny.yaml --memory 1T --epochs 0.1 --batch-size 16
 accepts "$dawn9" train tiny.yaml --epochs 0.1 --batch-size 25 --out short
 rejects 2 'train.epochs 0.1' "$dawn9" train tiny.yaml --epochs 0.1 --batch-size 26 --out shorter
 # A title that is not UTF-8, the name of the file, is shown with question marks.
