@@ -283,6 +283,27 @@ def differences_by_seed(folder, arm, baseline):
     return differences_of_runs(*(f"{folder}/runs/{name}/seed*" for name in (arm, baseline)))
 
 
+# Runs in bf16 and in f32 with the same seeds, by network: the records behind `.bf16_cost` of engine/models.
+BF16_PAIRS = {
+    "resnet9": [("full/ladder-precision/runs/bf16/seed*", "full/ladder-precision/runs/f32/seed*"),
+                ("cpu/dawn94-bf16-pairs/seed*", "cpu/dawn94-f32-own/seed*")],
+    "airbench": [("cpu/bf16-zen5/speed94-bf16/seed*", "speed/recipes/speed94/seed[12]?*")],
+    "resnet": [("cpu/bf16-zen5/resnet18-small/runs/bf16/seed*", "cpu/bf16-zen5/resnet18-small/runs/full/seed*")],
+}
+
+
+def bf16_differences(network):
+    return [x for runs in BF16_PAIRS[network] for x in differences_of_runs(*runs)]
+
+
+def bf16_cost_table():
+    """What bf16 costs each network, and what `precision: auto` makes of it."""
+    return grid(["network", "pairs of runs", "bf16 minus f32, points", "at least (95%)", "`auto` on such a CPU"],
+                ([name, str(len(values)), signed(mean(values)), signed(at_least(values)),
+                  "bf16" if at_least(values) >= -0.1 else "f32"]
+                 for name, values in ((name, bf16_differences(name)) for name in BF16_PAIRS)))
+
+
 def pooled(a, b):
     """Difference of the means of a and b, with the ends of its 95% interval if both have one deviation (Student)."""
     freedom = len(a) + len(b) - 2
