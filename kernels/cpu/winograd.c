@@ -17,6 +17,13 @@
  * 16 outputs instead of 144. A filter still has 6 planes a side: the last four positions share one. The data gradient
  * computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by the middle tap.
  *
+ * Sides that are no multiple of 4. The last tile then has one to three outputs. Only the fourth output depends on the
+ * point at infinity, so for the last row of tiles the six positions with this point in the vertical direction are left
+ * out of the products, and for the last column those in the horizontal direction: a tile of the corner takes 25 products
+ * instead of 36. Tiles are numbered by kind within groups of images, so that the tiles of a block that need a position
+ * are adjacent. If only the maxima of 2 x 2 windows are wanted, an odd last row or column of y is not computed, which can
+ * save a row or column of tiles. Neither changes a bit of the result: what is left out is not read, or adds zeros.
+ *
  * Precision. Transforms and sums are f32, and so are products, except for bf16 arrays on a processor with AVX512_BF16:
  * there V, U and W are rounded to bf16, and a lane multiplies two values that are adjacent in the reduction (channels
  * or, in the weight gradient, tiles), at twice the rate of f32. An output then errs by up to 1.6% of the values' root
@@ -42,11 +49,14 @@
 #include "kernels/cpu/items.h"
 #include "kernels/integers.h"
 
+#include <string.h>
+
 enum {
     GROUP = D9_WINOGRAD_GROUP,
     PLANES = D9_WINOGRAD_PLANES,
-    AT_ONCE = 64, /* output channels transformed back together; 64 to 256 measured equally fast */
-    LINE = 16,    /* floats of padding between planes, against conflicts in the caches */
+    NUMBERED_TOGETHER = 256, /* tiles of the images that are numbered together, about */
+    AT_ONCE = 64,            /* output channels transformed back together; 64 to 256 measured equally fast */
+    LINE = 16,               /* floats of padding between planes, against conflicts in the caches */
 };
 
 /* True if a product's operands are pairs of bf16. */
@@ -71,18 +81,31 @@ static int64_t depth_of(const d9_cpu *cpu) {
  * 1. */
 static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes(cpu, 1) / 8 / (depth_of(cpu) * 4)); }
 
-/* Divides input and output of a convolution into equally many tiles. */
-static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, d9_winograd_image *x,
-                           d9_winograd_image *y) {
-    const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
-    const int64_t step = 4 * s->stride;
-    const int64_t high = by_input ? d9_parts_of(s->height, step) : d9_parts_of(s->out_height, 4);
-    const int64_t wide = by_input ? d9_parts_of(s->width, step) : d9_parts_of(s->out_width, 4);
-    *x = (d9_winograd_image){scheme, s->images, s->height, s->width, s->inputs, high, wide, step, s->pad};
-    *y = (d9_winograd_image){scheme, s->images, s->out_height, s->out_width, s->outputs, high, wide, 4, 0};
+/* True if only the maxima of 2 x 2 windows of y are written, or have a gradient: an odd last row or column of y is then
+ * not needed. */
+static bool only_maxima(const d9_cpu_conv_arrays *a) { return a->maxima && !a->y; }
+
+/* Number of pixels on a side of y that is computed, at least 1. */
+static int64_t without_odd(int64_t pixels, bool maxima) { return maxima && pixels > 1 ? pixels - pixels % 2 : pixels; }
+
+static d9_winograd_tiling tiling_of(int64_t pixels, int64_t step) {
+    return (d9_winograd_tiling){pixels / step, pixels % step != 0};
 }
 
-static int64_t tiles_in(const d9_winograd_image *g) { return g->images * g->tiles_high * g->tiles_wide; }
+/* Divides input and output of a convolution into equally many tiles. `maxima`: only maxima of y are computed. Groups of
+ * images are as small as possible. */
+static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, bool maxima, d9_winograd_image *x,
+                           d9_winograd_image *y) {
+    const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
+    const int64_t step = 4 * s->stride, of = by_input ? step : 4;
+    const d9_winograd_tiling high = tiling_of(by_input ? s->height : without_odd(s->out_height, maxima), of),
+                             wide = tiling_of(by_input ? s->width : without_odd(s->out_width, maxima), of);
+    *x = (d9_winograd_image){scheme, s->images, s->height, s->width, s->inputs, high, wide, 1, step, s->pad};
+    *y = (d9_winograd_image){scheme, s->images, s->out_height, s->out_width, s->outputs, high, wide, 1, 4, 0};
+}
+
+static int64_t tiles_in(const d9_winograd_image *g) { return g->images * d9_winograd_tiles(g); }
+static int64_t group_tiles(const d9_winograd_image *g) { return g->group * d9_winograd_tiles(g); }
 
 /* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `multiple`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t multiple) {
@@ -98,15 +121,17 @@ typedef struct conv_plan {
     int64_t positions, tiles, panels, panels_at_once;
 } conv_plan;
 
-static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, bool maxima) {
     const int64_t width = cpu->loops->product_width;
     const bool rotated = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE
                                       : rotated      ? D9_WINOGRAD_SPREAD
                                                      : D9_WINOGRAD_STRIDED;
     conv_plan p = {.filter = {s->inputs, s->outputs, scheme, rotated, s->store}};
-    describe_tiles(s, scheme, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
+    describe_tiles(s, scheme, maxima, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
     if (rotated && s->stride == 1) p.in.pad = 2 - s->pad;
+    p.in.group = p.out.group =
+        d9_min(d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(&p.in)), d9_parts_of(s->images, cpu->threads));
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
@@ -115,7 +140,8 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_CHANNEL_PAIRS : D9_WINOGRAD_F32;
     const int64_t depth = d9_round_up(pairs ? d9_parts_of(p.in.channels, 2) : p.in.channels, GROUP);
     const int64_t largest = d9_max(1, tiles_of(cpu) * PLANES / p.positions);
-    const int64_t rows = block_of(d9_parts_of(p.tiles, cpu->threads), largest, cpu->loops->product_rows);
+    const int64_t rows =
+        block_of(d9_min(group_tiles(&p.in), d9_parts_of(p.tiles, cpu->threads)), largest, cpu->loops->product_rows);
     p.u = planes_of(lanes, p.out.channels, depth, width);
     p.v = planes_of(lanes, depth, rows, GROUP);
     p.m = planes_of(D9_WINOGRAD_F32, p.panels_at_once * width, rows, width);
@@ -130,6 +156,12 @@ static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_sto
     return (uintptr_t)array % 64 == 0 && bytes % 64 == 0 && d9_cpu_streams(cpu, g->images * pixels * bytes);
 }
 
+/* The part of a range that is in tiles [first, first + count), counted from `first`. `begin` is rounded down to a
+ * multiple. */
+static d9_winograd_range within_block(d9_winograd_range range, int64_t first, int64_t count, int64_t multiple) {
+    return (d9_winograd_range){d9_max(0, range.begin - first) / multiple * multiple, d9_min(count, range.end - first)};
+}
+
 static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winograd_pixels *x, const float *u,
                            int64_t first, int64_t count, float *v, float *m, const d9_winograd_pixels *y) {
     const int64_t width = cpu->loops->product_width;
@@ -140,25 +172,33 @@ static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winog
         const int64_t panels = d9_min(p->panels_at_once, p->panels - j);
         const float *panel = u + j * p->u.rows * width, *next;
         for (int q = 0; q < p->positions; q++, panel = next) {
+            const d9_winograd_range needed = d9_winograd_without(&p->in, first, d9_winograd_sixth_row(&p->in, q),
+                                                                 d9_winograd_sixth_column(&p->in, q));
+            const d9_winograd_range tiles = within_block(needed, first, count, cpu->loops->product_rows);
             next = u + d9_winograd_plane(p->in.scheme, q + 1) * p->u.plane_stride + j * p->u.rows * width;
-            cpu->loops->winograd_product(p->v.lanes != D9_WINOGRAD_F32, v + q * p->v.plane_stride, panel, count,
-                                         p->v.rows, p->u.rows, depth_of(cpu), panels, next, m + q * p->m.plane_stride);
+            if (tiles.begin < tiles.end)
+                cpu->loops->winograd_product(p->v.lanes != D9_WINOGRAD_F32,
+                                             v + q * p->v.plane_stride + tiles.begin * GROUP, panel,
+                                             tiles.end - tiles.begin, p->v.rows, p->u.rows, depth_of(cpu), panels, next,
+                                             m + q * p->m.plane_stride + tiles.begin * width);
         }
         cpu->loops->winograd_output(&p->out, m, &p->m, first, count, j * width, (j + panels) * width, stream, y);
     }
 }
 
 static void run_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a, float *scratch) {
-    const conv_plan p = plan_conv(cpu, s);
+    const conv_plan p = plan_conv(cpu, s, only_maxima(a));
     const d9_winograd_pixels image = {s->store, .all = a->x}, output = {s->store, a->y, a->maxima, a->places};
     const d9_winograd_pixels *x = p.filter.rotated ? &output : &image, *y = p.filter.rotated ? &image : &output;
     float *u = scratch, *own = scratch + PLANES * p.u.plane_stride;
     const int64_t v_floats = p.positions * p.v.plane_stride, m_floats = p.positions * p.m.plane_stride;
     D9_CPU_EACH (j, p.panels, cpu->threads) cpu->loops->winograd_filter(&p.filter, a->w, j, &p.u, u);
-    D9_CPU_EACH (block, d9_parts_of(p.tiles, p.v.rows), cpu->threads) {
+    const int64_t each = group_tiles(&p.in), blocks = d9_parts_of(each, p.v.rows); /* of a group */
+    D9_CPU_EACH (i, d9_parts_of(p.tiles, each) * blocks, cpu->threads) {
         float *v = own + omp_get_thread_num() * (v_floats + m_floats), *m = v + v_floats;
-        const int64_t first = block * p.v.rows;
-        convolve_tiles(cpu, &p, x, u, first, d9_min(p.v.rows, p.tiles - first), v, m, y);
+        const int64_t begin = i / blocks * each, first = begin + i % blocks * p.v.rows;
+        const int64_t count = d9_min(p.v.rows, d9_min(begin + each, p.tiles) - first);
+        if (count > 0) convolve_tiles(cpu, &p, x, u, first, count, v, m, y);
     }
 }
 
@@ -176,6 +216,8 @@ typedef struct gradient_plan {
     d9_kernel_store store;
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
+    bool zero_row,
+        zero_column; /* the gradients of the last row or column of tiles are zero: the pool drops its output */
     int64_t positions, tiles, panels, parts;
     int64_t tile_step;     /* tiles that four lanes of a product's reduction hold: 4 in f32, 8 in pairs of bf16 */
     int64_t tiles_at_once; /* number of tiles in a block: a multiple of `tile_step` */
@@ -184,15 +226,20 @@ typedef struct gradient_plan {
 /* True if all threads work on one part after the other. */
 static bool threads_share_parts(const d9_cpu *cpu, const gradient_plan *p) { return p->parts < cpu->threads; }
 
-static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
+static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, bool maxima) {
     const int64_t width = cpu->loops->product_width;
     const d9_winograd_scheme scheme = s->stride == 1 ? D9_WINOGRAD_DENSE : D9_WINOGRAD_STRIDED;
     gradient_plan p = {.store = s->store, .positions = positions_of(scheme)};
-    describe_tiles(s, scheme, &p.x, &p.dy);
+    describe_tiles(s, scheme, false, &p.x, &p.dy);
     p.tiles = tiles_in(&p.x);
+    p.zero_row = maxima && s->out_height % 4 == 1;
+    p.zero_column = maxima && s->out_width % 4 == 1;
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
     p.tile_step = pairs ? 8 : 4;
+    p.x.group = d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(&p.x));
+    while (group_tiles(&p.x) % p.tile_step != 0) p.x.group++;
+    p.dy.group = p.x.group;
     /* With fewer than MOST_PARTS * tile_step tiles in a part, rounding up its size could leave the last part empty. */
     p.parts = MOST_PARTS;
     while (p.parts > 1 && (p.parts * PLANES * 4 * s->inputs * s->outputs > PARTS_BYTES ||
@@ -212,46 +259,65 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
 
 static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t first,
                            int64_t count, float *v, float *w) {
+    const d9_winograd_range needed = d9_winograd_without(&p->x, first, p->zero_row, p->zero_column);
+    if (first >= needed.end || first + count <= needed.begin) return;
     const d9_winograd_pixels x = {p->store, .all = a->x}, dy = {p->store, a->y, a->maxima, a->places};
     cpu->loops->winograd_input(&p->x, &x, first, count, &p->v, v);
     cpu->loops->winograd_gradient(&p->dy, &dy, first, count, &p->w, w);
 }
 
-/* Computes one panel of one plane of u: the products of all positions that share the plane, in order. */
+/* Adds the products of `count` tiles from `first` on to one panel of one plane of u: those of all positions that share
+ * the plane, in order. Without `add`, they replace the panel. */
 static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
-                         int64_t tiles, bool add, float *u) {
-    const int64_t depth = tiles / p->tile_step * 4;
+                         int64_t first, int64_t count, bool add, float *u) {
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;
     float *to = u + plane * p->u.plane_stride + j * p->u.rows * width;
     for (int q = 0; q < p->positions; q++)
         if (d9_winograd_plane(p->x.scheme, q) == plane) {
-            cpu->loops->winograd_gradient_product(p->v.lanes != D9_WINOGRAD_F32, w + q * p->w.plane_stride,
-                                                  v + q * p->v.plane_stride + j * p->v.rows * width, depth, p->w.rows,
-                                                  p->u.rows, add, to);
+            const d9_winograd_range needed =
+                d9_winograd_without(&p->x, first, p->zero_row || d9_winograd_sixth_row(&p->x, q),
+                                    p->zero_column || d9_winograd_sixth_column(&p->x, q));
+            const d9_winograd_range tiles = within_block(needed, first, count, p->tile_step);
+            const int64_t begin = tiles.begin / p->tile_step * 4, end = d9_parts_of(tiles.end, p->tile_step) * 4;
+            if (begin < end)
+                cpu->loops->winograd_gradient_product(p->v.lanes != D9_WINOGRAD_F32,
+                                                      w + q * p->w.plane_stride + begin * GROUP,
+                                                      v + q * p->v.plane_stride + (j * p->v.rows + begin) * width,
+                                                      end - begin, p->w.rows, p->u.rows, add, to);
+            else if (!add)
+                memset(to, 0, (size_t)(p->u.rows * width) * sizeof *to);
             add = true;
         }
+}
+
+/* Number of tiles of the block that begins at `first`: of one group of images, and rounded up to a multiple of
+ * tile_step. */
+static int64_t block_at(const gradient_plan *p, int64_t first, int64_t until) {
+    const int64_t end = d9_winograd_group_begin(&p->x, first) + group_tiles(&p->x);
+    return d9_round_up(d9_min(p->tiles_at_once, d9_min(until, end) - first), p->tile_step);
 }
 
 static void run_part_together(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                               int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane_stride;
-    for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
+    for (int64_t first = from, count; first < until; first += count) {
+        count = block_at(p, first, until);
         D9_CPU_EACH (i, count / p->tile_step, cpu->threads)
             transform_both(cpu, p, a, first + i * p->tile_step, p->tile_step, v + 4 * i * p->v.group,
                            w + 4 * i * p->w.group);
-        D9_CPU_EACH (item, PLANES * p->panels, cpu->threads) add_products(cpu, p, item, v, w, count, first > from, u);
+        D9_CPU_EACH (item, PLANES * p->panels, cpu->threads)
+            add_products(cpu, p, item, v, w, first, count, first > from, u);
     }
 }
 
 static void run_part_alone(const d9_cpu *cpu, const gradient_plan *p, const d9_cpu_conv_arrays *a, int64_t from,
                            int64_t until, float *u, float *v) {
     float *w = v + p->positions * p->v.plane_stride;
-    for (int64_t first = from; first < until; first += p->tiles_at_once) {
-        const int64_t count = d9_round_up(d9_min(p->tiles_at_once, until - first), p->tile_step);
+    for (int64_t first = from, count; first < until; first += count) {
+        count = block_at(p, first, until);
         transform_both(cpu, p, a, first, count, v, w);
         for (int64_t item = 0; item < PLANES * p->panels; item++)
-            add_products(cpu, p, item, v, w, count, first > from, u);
+            add_products(cpu, p, item, v, w, first, count, first > from, u);
     }
 }
 
@@ -261,7 +327,7 @@ static int64_t part_begin(const gradient_plan *p, int64_t part) {
 
 static void run_weight_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *a,
                                 float *scratch) {
-    const gradient_plan p = plan_gradient(cpu, s);
+    const gradient_plan p = plan_gradient(cpu, s, only_maxima(a));
     const int64_t part = PLANES * p.u.plane_stride, pair = p.positions * (p.v.plane_stride + p.w.plane_stride);
     const d9_winograd_filter filter = {.inputs = s->inputs, .outputs = s->outputs, .scheme = p.x.scheme};
     float *u = scratch, *own = scratch + p.parts * part;
@@ -290,14 +356,18 @@ static bool fits(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
 
 static bool pools(const d9_cpu_conv_shape *s) { return s->stride == 1; }
 
+static int64_t conv_scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s, bool maxima) {
+    const conv_plan p = plan_conv(cpu, s, maxima);
+    return (PLANES * p.u.plane_stride + cpu->threads * p.positions * (p.v.plane_stride + p.m.plane_stride)) * 4;
+}
+
 static int64_t scratch_bytes(const d9_cpu *cpu, const d9_cpu_conv_shape *s) {
     if (s->pass == D9_CPU_CONV_BACKWARD_WEIGHT) {
-        const gradient_plan p = plan_gradient(cpu, s);
+        const gradient_plan p = plan_gradient(cpu, s, false);
         const int64_t pairs = threads_share_parts(cpu, &p) ? 1 : cpu->threads;
         return (p.parts * PLANES * p.u.plane_stride + pairs * p.positions * (p.v.plane_stride + p.w.plane_stride)) * 4;
     }
-    const conv_plan p = plan_conv(cpu, s);
-    return (PLANES * p.u.plane_stride + cpu->threads * p.positions * (p.v.plane_stride + p.m.plane_stride)) * 4;
+    return d9_max(conv_scratch_bytes(cpu, s, false), conv_scratch_bytes(cpu, s, true));
 }
 
 static void run(const d9_cpu *cpu, const d9_cpu_conv_shape *s, const d9_cpu_conv_arrays *arrays, void *scratch) {

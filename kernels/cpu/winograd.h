@@ -21,12 +21,21 @@ static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);
 }
 
-/* An array (images, height, width, channels) as tiles_high x tiles_wide tiles of each image: tile q belongs to image
- * q / (tiles_high * tiles_wide) and is counted row by row within it. The first pixel of the tile in row r and column c
- * of tiles is at (step * r - pad, step * c - pad). Pixels outside of the array are read as zero and not written. */
+/* Tiles along one side of an image: `whole` ones, and `rest`, 0 or 1, at the end with fewer than four outputs. Without
+ * the fourth output a tile does not need the point at infinity, the sixth position along that side. */
+typedef struct d9_winograd_tiling {
+    int64_t whole, rest;
+} d9_winograd_tiling;
+
+/* An array (images, height, width, channels) as high x wide tiles of each image. Tiles are numbered by groups of
+ * `group` images; within a group by kind, so that those that need a position are adjacent, then by image, then row by
+ * row. The first pixel of the tile in row r and column c of tiles is at (step * r - pad, step * c - pad). Pixels
+ * outside of the array are read as zero and not written. */
 typedef struct d9_winograd_image {
     d9_winograd_scheme scheme;
-    int64_t images, height, width, channels, tiles_high, tiles_wide, step, pad;
+    int64_t images, height, width, channels;
+    d9_winograd_tiling high, wide;
+    int64_t group, step, pad;
 } d9_winograd_image;
 
 /* The pixels that a transform reads or writes. With fused 2 x 2 max pooling `all` may be NULL: the maxima and their
@@ -62,3 +71,59 @@ typedef struct d9_winograd_filter {
     bool rotated;
     d9_kernel_store store;
 } d9_winograd_filter;
+
+/* Number of tiles of an image. */
+static inline int64_t d9_winograd_tiles(const d9_winograd_image *g) {
+    return (g->high.whole + g->high.rest) * (g->wide.whole + g->wide.rest);
+}
+
+/* Number of the first tile of the group of images that has this tile. */
+static inline int64_t d9_winograd_group_begin(const d9_winograd_image *g, int64_t tile) {
+    return tile - tile % (g->group * d9_winograd_tiles(g));
+}
+
+/* Number of images in the group that begins with this tile. */
+static inline int64_t d9_winograd_group_images(const d9_winograd_image *g, int64_t begin) {
+    const int64_t left = g->images - begin / d9_winograd_tiles(g);
+    return left < g->group ? left : g->group;
+}
+
+/* Kinds of tiles in the order of their numbers, and the rows and columns of tiles of each kind in an image. */
+enum { D9_WINOGRAD_LAST_COLUMN, D9_WINOGRAD_WHOLE, D9_WINOGRAD_LAST_ROW, D9_WINOGRAD_CORNER, D9_WINOGRAD_KINDS };
+
+typedef struct d9_winograd_kind {
+    int64_t row, rows, column, columns;
+} d9_winograd_kind;
+
+static inline d9_winograd_kind d9_winograd_kind_of(const d9_winograd_image *g, int kind) {
+    const bool last_row = kind >= D9_WINOGRAD_LAST_ROW,
+               last_column = kind == D9_WINOGRAD_LAST_COLUMN || kind == D9_WINOGRAD_CORNER;
+    return (d9_winograd_kind){last_row ? g->high.whole : 0, last_row ? g->high.rest : g->high.whole,
+                              last_column ? g->wide.whole : 0, last_column ? g->wide.rest : g->wide.whole};
+}
+
+typedef struct d9_winograd_range {
+    int64_t begin, end;
+} d9_winograd_range;
+
+/* The tiles of the group that has this tile, without its last row of tiles if `rows`, without its last column if
+ * `columns`, but for those that are whole. */
+static inline d9_winograd_range d9_winograd_without(const d9_winograd_image *g, int64_t tile, bool rows, bool columns) {
+    const int64_t begin = d9_winograd_group_begin(g, tile), images = d9_winograd_group_images(g, begin);
+    d9_winograd_range range = {begin, begin};
+    for (int kind = 0; kind < D9_WINOGRAD_KINDS; kind++) {
+        const d9_winograd_kind k = d9_winograd_kind_of(g, kind);
+        if ((rows && kind >= D9_WINOGRAD_LAST_ROW) || (columns && kind == D9_WINOGRAD_CORNER)) break;
+        range.end += images * k.rows * k.columns;
+        if (columns && kind == D9_WINOGRAD_LAST_COLUMN) range.begin = range.end;
+    }
+    return range;
+}
+
+/* True if only tiles with a fourth row of outputs need this position. */
+static inline bool d9_winograd_sixth_row(const d9_winograd_image *g, int position) {
+    return g->scheme == D9_WINOGRAD_DENSE && position / 6 == 5;
+}
+static inline bool d9_winograd_sixth_column(const d9_winograd_image *g, int position) {
+    return g->scheme == D9_WINOGRAD_DENSE && position % 6 == 5;
+}

@@ -179,9 +179,18 @@ typedef struct tile {
 } tile; /* position of its first pixel, which may be outside of the image */
 
 static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t pad) {
-    const int64_t within = number % (g->tiles_high * g->tiles_wide);
-    return (tile){number / (g->tiles_high * g->tiles_wide), within / g->tiles_wide * g->step - pad,
-                  within % g->tiles_wide * g->step - pad};
+    const int64_t begin = d9_winograd_group_begin(g, number), first = begin / d9_winograd_tiles(g),
+                  images = d9_winograd_group_images(g, begin);
+    number -= begin;
+    for (int kind = 0; kind < D9_WINOGRAD_KINDS; kind++) {
+        const d9_winograd_kind k = d9_winograd_kind_of(g, kind);
+        const int64_t each = k.rows * k.columns;
+        if (number < images * each)
+            return (tile){first + number / each, (k.row + number % each / k.columns) * g->step - pad,
+                          (k.column + number % each % k.columns) * g->step - pad};
+        number -= d9_max(images, 0) * each;
+    }
+    return (tile){.image = g->images};
 }
 
 D9_INLINE void find_pixels(const d9_winograd_image *g, const d9_kernel_store store, const void *x, tile t,
@@ -314,11 +323,15 @@ D9_INLINE void transform_source(transform_1d f, const int size, const int side, 
             const int64_t within = c & (group - 1), left = g->channels - c; /* `group` is a power of two */
             float *to = v + ((c - within) * l->rows + within) / channels_per_lane + t / tiles_per_lane * l->group;
             for (int k = 0; k < tiles_per_lane; k++) {
-                const tile at = tile_at(g, first + t + k, g->pad);
                 float *end = tiles_per_lane == 1 ? to : (float *)halves[k];
                 const int64_t plane = tiles_per_lane == 1 ? l->plane_stride : LANES, tail = left > 0 ? left : 0;
-                if (c % SLICE == 0 && source == PIXELS) find_pixels(g, store, x->all, at, size, c, a[k].pixel);
-                if (c % SLICE == 0 && source != PIXELS) find_windows(g, x, at, size / 2 + odd, odd, c, a[k].windows);
+                if (c % SLICE == 0) {
+                    const tile at = tile_at(g, first + t + k, g->pad);
+                    if (source == PIXELS)
+                        find_pixels(g, store, x->all, at, size, c, a[k].pixel);
+                    else
+                        find_windows(g, x, at, size / 2 + odd, odd, c, a[k].windows);
+                }
                 if (source != PIXELS)
                     transform_windows(f, size, odd, store, a[k].windows, c % SLICE, tail < LANES ? tail : LANES, next,
                                       target, end, plane);
