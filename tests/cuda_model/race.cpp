@@ -357,12 +357,8 @@ D9_ACCESSES(16)
 void __tsan_read_range(void *at, long bytes);
 void __tsan_write_range(void *at, long bytes);
 void __tsan_init(void);
-void __tsan_func_entry(void *caller);
-void __tsan_func_exit(void *);
 
 void __tsan_read_range(void *at, long bytes) { on_read(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_write_range(void *at, long bytes) { on_write(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_init(void) { compiled = true; } /* called before main */
-void __tsan_func_entry(void *) {}
-void __tsan_func_exit(void *) {}
 }
