@@ -169,12 +169,14 @@ static void add_products(const d9_cudnn_description *d, double *const t[D9_CONV_
             double *xs = image + ((p / (y[2] * y[3]) * x[2] + row) * x[3] + column) * c, *ys = output + p * o;
             const int64_t to = sums == D9_FAKE_SUMS_WITH_TAPS_TURNED ? w[2] * w[3] - 1 - tap : tap;
             for (int64_t k = 0; k < o; k++) {
-                double *ws = weights + (k * w[2] * w[3] + to) * c;
-                for (int64_t i = 0; i < c; i++) {
-                    if (d->pass == D9_CONV_FORWARD) ys[k] += xs[i] * ws[i];
-                    if (d->pass == D9_CONV_BACKWARD_DATA) xs[i] += ys[k] * ws[i];
-                    if (d->pass == D9_CONV_BACKWARD_WEIGHT) ws[i] += ys[k] * xs[i];
-                }
+                double *ws = weights + (k * w[2] * w[3] + to) * c, y_k = ys[k];
+                if (d->pass == D9_CONV_FORWARD)
+                    for (int64_t i = 0; i < c; i++) y_k += xs[i] * ws[i];
+                if (d->pass == D9_CONV_BACKWARD_DATA)
+                    for (int64_t i = 0; i < c; i++) xs[i] += y_k * ws[i];
+                if (d->pass == D9_CONV_BACKWARD_WEIGHT)
+                    for (int64_t i = 0; i < c; i++) ws[i] += y_k * xs[i];
+                if (d->pass == D9_CONV_FORWARD) ys[k] = y_k;
             }
         }
 }

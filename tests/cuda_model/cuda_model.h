@@ -149,8 +149,20 @@ static inline int d9_model_source(int lane) { return lane < 32 ? lane : d9_model
 #define __syncwarp()                                                                                                   \
     static_cast<void>(d9_model_exchange_lanes(__FILE__, __LINE__, D9_MODEL_SYNC, 0xffffffffu, 0, d9_model_lane()))
 
-/* Relaxed atomics. Writes are visible at once; only the race check notices a missing fence. */
-int atomicMin(int *at, int value);
-unsigned atomicAdd(unsigned *at, unsigned value);
+/* Relaxed atomics. Writes are visible at once; only the race check notices a missing fence. d9_model_atomic is called
+ * before each. */
+void d9_model_atomic(const char *name, const void *at, size_t bytes);
+D9_UNWATCHED static inline unsigned atomicAdd(unsigned *at, unsigned value) {
+    d9_model_atomic("atomicAdd", at, sizeof *at);
+    const unsigned old = *at;
+    *at += value;
+    return old;
+}
+D9_UNWATCHED static inline int atomicMin(int *at, int value) {
+    d9_model_atomic("atomicMin", at, sizeof *at);
+    const int old = *at;
+    if (value < old) *at = value;
+    return old;
+}
 void d9_model_fence(const char *file, int line);
 #define __threadfence() d9_model_fence(__FILE__, __LINE__)

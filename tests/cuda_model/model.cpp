@@ -140,13 +140,14 @@ thread_state &state_of(int thread) { return m.in->threads[static_cast<size_t>(th
 void set_running(int thread) {
     const unsigned size = static_cast<unsigned>(m.block_threads), width = d9_model_here.block_size.x;
     unsigned t = static_cast<unsigned>(thread);
+    d9_model_place &here = d9_model_here;
     m.running = thread;
-    d9_model_here.block = m.in->first;
-    if (t >= size) d9_model_here.block.y += t / size, t %= size; /* most kernels need no division */
-    d9_model_here.thread = dim3(t, 0, 0);
+    here.block.x = m.in->first.x, here.block.y = m.in->first.y, here.block.z = m.in->first.z;
+    if (t >= size) here.block.y += t / size, t %= size; /* most kernels need no division */
+    here.thread.x = t, here.thread.y = here.thread.z = 0;
     if (t >= width) {
-        const unsigned height = d9_model_here.block_size.y;
-        d9_model_here.thread = dim3(t % width, t / width % height, t / width / height);
+        const unsigned height = here.block_size.y;
+        here.thread.x = t % width, here.thread.y = t / width % height, here.thread.z = t / width / height;
     }
     if (!m.in->races.empty())
         d9_race_run(&m.in->races[static_cast<size_t>(thread)], state_of(thread).on->stack.get(), stack_bytes);
@@ -596,20 +597,9 @@ void d9_model_fence(const char *file, int line) {
     d9_race_fence();
 }
 
-unsigned atomicAdd(unsigned *at, unsigned value) {
-    wait_here(wait::turn, "atomicAdd", 0);
-    d9_race_atomic(at, sizeof *at);
-    const unsigned old = *at;
-    *at += value;
-    return old;
-}
-
-int atomicMin(int *at, int value) {
-    wait_here(wait::turn, "atomicMin", 0);
-    d9_race_atomic(at, sizeof *at);
-    const int old = *at;
-    if (value < old) *at = value;
-    return old;
+void d9_model_atomic(const char *name, const void *at, size_t bytes) {
+    wait_here(wait::turn, name, 0);
+    d9_race_atomic(at, bytes);
 }
 
 int d9_model_lane() { return m.running % 32; }

@@ -13,9 +13,12 @@
 #include <map>
 #include <unordered_map>
 
-/* For each cluster, the clocks of its threads. */
+/* For each cluster, the clocks of its threads. own: the row of the cluster whose first thread is own_first, which is
+ * looked up most; NULL: none. */
 struct d9_race_knowledge {
     std::map<uint32_t, std::vector<uint32_t>> clusters;
+    const uint32_t *own = nullptr;
+    uint32_t own_first = 0;
 };
 
 namespace {
@@ -25,22 +28,23 @@ struct access { /* a thread's number and clock, and the instruction's address */
     uintptr_t code = 0;
 };
 
-struct cell { /* accesses of a word or a byte */
-    access write, atomic;
-    uint64_t read = 0; /* index of the latest reading; they form a list */
-};
-
 /* Reads by up to 32 threads with consecutive numbers, all at one clock. by.number: the first of the 32; by.code: the
  * instruction of each thread's first read; lanes: a bit for each thread that has read; before: index of the cell's
- * previous reading. */
+ * previous reading, in a list; 0: none. */
 struct reading {
     access by;
-    uint32_t lanes;
-    uint64_t before;
+    uint32_t lanes = 0, before = 0;
+};
+
+struct cell { /* accesses of a word or a byte */
+    access write, atomic;
+    reading read; /* the latest; counts only if it is of this launch and has lanes */
 };
 
 constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
-constexpr uint32_t in_parts = ~0u; /* in write.number of a cell: write.clock is an index into `parts` */
+/* In write.number of a cell: write.clock is an index into `parts`, if write.code is the first thread of the launch. A
+ * cell that was divided in an earlier launch is as good as new. */
+constexpr uint32_t in_parts = ~0u;
 
 struct page_at { /* a page of cells that was used recently */
     uintptr_t number = 0;
@@ -54,10 +58,9 @@ struct watcher {                      /* the state of the check */
     uint32_t cluster_threads = 1;
     std::unordered_map<uintptr_t, std::unique_ptr<cell[]>> pages;
     page_at recent[remembered];
-    std::vector<std::array<cell, 4>> parts;
-    std::vector<reading> readings; /* of the launch */
-    uint64_t first_reading = 1;
-    uint64_t spare = 0; /* index of the first unused reading; unused readings form a list */
+    std::vector<std::array<cell, 4>> parts; /* of the launch */
+    std::vector<reading> readings;          /* of the launch, but those that cells hold; the first is not used */
+    uint32_t spare = 0;                     /* index of the first unused reading; unused readings form a list */
     /* by address of a word: operations that threads knew at their last fence before an atomic on the word */
     std::unordered_map<uintptr_t, d9_race_known> released;
 };
@@ -78,83 +81,100 @@ d9_race_known join(const d9_race_known &a, const d9_race_known &b) {
         to.resize(w.cluster_threads);
         for (size_t i = 0; i < to.size(); i++) to[i] = std::max(to[i], row.second[i]);
     }
+    both->own = nullptr;
     return both;
 }
 
-/* Returns a copy of `known` that also has all operations of these threads so far. Increments the threads' clocks. */
+/* Returns a copy of `known` that also has all operations so far of these threads, which are of one cluster. Increments
+ * the threads' clocks. */
 template <typename T> d9_race_known add_operations(const d9_race_known &known, const T &threads) {
     auto more = known ? std::make_shared<d9_race_knowledge>(*known) : std::make_shared<d9_race_knowledge>();
-    for (d9_race_thread *t : threads) {
-        std::vector<uint32_t> &row = more->clusters[cluster_of(t->number)];
-        row.resize(w.cluster_threads);
-        row[index_in_cluster(t->number)] = t->clock++;
-    }
+    const uint32_t cluster = cluster_of(threads[0]->number);
+    std::vector<uint32_t> &row = more->clusters[cluster];
+    row.resize(w.cluster_threads);
+    more->own = row.data();
+    more->own_first = w.first + cluster * w.cluster_threads;
+    for (d9_race_thread *t : threads) row[t->number - more->own_first] = t->clock++;
     return more;
 }
 
 /* True if the running thread knows the access, by another thread of this launch. */
 bool knows(const access &a) {
-    if (!w.thread->known) return false;
-    const auto row = w.thread->known->clusters.find(cluster_of(a.number));
-    return row != w.thread->known->clusters.end() && row->second[index_in_cluster(a.number)] >= a.clock;
+    const d9_race_knowledge *known = w.thread->known.get();
+    if (!known) return false;
+    if (known->own && a.number - known->own_first < w.cluster_threads)
+        return known->own[a.number - known->own_first] >= a.clock;
+    const auto row = known->clusters.find(cluster_of(a.number));
+    return row != known->clusters.end() && row->second[index_in_cluster(a.number)] >= a.clock;
 }
 
 /* True if the access happened before the current operation of the running thread. */
 bool before(const access &a) { return a.number < w.first || a.number == w.thread->number || knows(a); }
 
-cell *page_of(uintptr_t at) {
-    const uintptr_t number = at / page_bytes;
-    page_at &recent = w.recent[number % remembered];
-    if (recent.number == number) return recent.cells;
+[[gnu::noinline]] void recall_page(uintptr_t number) { /* finds or makes the page */
     std::unique_ptr<cell[]> &page = w.pages[number];
     if (!page) page.reset(new cell[page_words]);
-    recent = {number, page.get()};
-    return page.get();
+    w.recent[number % remembered] = {number, page.get()};
 }
 
-bool is_of_launch(uint64_t r) { return r >= w.first_reading; }
-reading &reading_at(uint64_t r) { return w.readings[r - w.first_reading]; }
+inline cell *cell_at(uintptr_t word) {
+    const uintptr_t number = word / page_bytes;
+    const page_at &recent = w.recent[number % remembered];
+    if (recent.number != number) recall_page(number);
+    return &recent.cells[word % page_bytes / 4];
+}
 
-void add_reading(cell *c, const reading &read) {
-    if (is_of_launch(w.spare)) {
-        c->read = w.spare;
-        w.spare = reading_at(w.spare).before;
-        reading_at(c->read) = read;
-    } else {
-        w.readings.push_back(read);
-        c->read = w.first_reading + w.readings.size() - 1;
-    }
+bool is_read(const cell *c) { return c->read.lanes && c->read.by.number >= w.first; } /* in this launch */
+
+/* Stores a reading in the list; returns its index. */
+uint32_t store_reading(const reading &read) {
+    const uint32_t at = w.spare ? w.spare : static_cast<uint32_t>(w.readings.size());
+    if (!w.spare) w.readings.emplace_back();
+    w.spare = w.readings[at].before;
+    w.readings[at] = read;
+    return at;
+}
+
+void add_reading(cell *c, const access &by, uint32_t lanes) {
+    const uint32_t before = is_read(c) ? store_reading(c->read) : 0;
+    c->read.by = by;
+    c->read.lanes = lanes;
+    c->read.before = before;
 }
 
 void drop_readings(cell *c) {
-    while (is_of_launch(c->read)) {
-        reading &read = reading_at(c->read);
-        std::swap(read.before, w.spare);
-        std::swap(c->read, w.spare);
+    for (uint32_t r = is_read(c) ? c->read.before : 0; r;) {
+        std::swap(w.readings[r].before, w.spare);
+        std::swap(r, w.spare);
     }
-    c->read = 0;
+    c->read.lanes = 0;
 }
 
 /* A cell's copy with readings of its own. */
 cell copy_of(const cell &of) {
     cell copy = of;
-    copy.read = 0;
-    for (uint64_t r = of.read; is_of_launch(r); r = reading_at(r).before) {
-        const reading &read = reading_at(r);
-        add_reading(&copy, {read.by, read.lanes, copy.read});
+    if (!is_read(&of)) return copy;
+    copy.read.before = 0;
+    for (uint32_t r = of.read.before; r; r = w.readings[r].before) {
+        reading read = w.readings[r];
+        read.before = copy.read.before;
+        copy.read.before = store_reading(read);
     }
     return copy;
 }
 
+[[gnu::noinline]] void split(cell *c) { /* gives each byte of the word a cell */
+    w.parts.push_back({copy_of(*c), copy_of(*c), copy_of(*c), *c});
+    c->write = {in_parts, static_cast<uint32_t>(w.parts.size() - 1), w.first};
+}
+
 /* Calls `visit` for the cells of bytes [at, at + bytes). */
-template <typename F> void for_cells(uintptr_t at, size_t bytes, F visit) {
+template <typename F> inline void for_cells(uintptr_t at, size_t bytes, F visit) {
     for (const uintptr_t end = at + bytes; at < end;) {
         const uintptr_t word = at & ~uintptr_t(3), stop = std::min(word + 4, end);
-        cell *c = &page_of(word)[word % page_bytes / 4];
-        if (c->write.number != in_parts && stop - at < 4) {
-            w.parts.push_back({copy_of(*c), copy_of(*c), copy_of(*c), *c});
-            c->write = {in_parts, static_cast<uint32_t>(w.parts.size() - 1), 0};
-        }
+        cell *c = cell_at(word);
+        if (c->write.number == in_parts && c->write.code != w.first) *c = cell();
+        if (c->write.number != in_parts && stop - at < 4) split(c);
         if (c->write.number == in_parts)
             for (; at < stop; at++) visit(&w.parts[c->write.clock][at - word], at);
         else
@@ -185,22 +205,19 @@ void record_read(cell *c, const access &now, uintptr_t at) {
     if (!before(c->write)) report("reads", now, "has written", c->write, at);
     if (!before(c->atomic)) report("reads", now, "has changed by an atomic", c->atomic, at);
     const uint32_t lane = (now.number - w.first) % 32, first = now.number - lane, bit = 1u << lane;
-    if (is_of_launch(c->read)) {
-        reading &latest = reading_at(c->read);
-        if (latest.by.number == first && latest.by.clock == now.clock &&
-            (latest.lanes & bit || latest.by.code == now.code)) {
-            latest.lanes |= bit;
-            return;
-        }
-    }
-    add_reading(c, {{first, now.clock, now.code}, bit, c->read});
+    reading &latest = c->read;
+    if (latest.by.number == first && latest.by.clock == now.clock && latest.lanes &&
+        (latest.lanes & bit || latest.by.code == now.code))
+        latest.lanes |= bit;
+    else
+        add_reading(c, {first, now.clock, now.code}, bit);
 }
 
 void check_write(const cell *c, const char *does, const access &now, uintptr_t at) {
     if (!before(c->write)) report(does, now, "has written", c->write, at);
-    for (uint64_t r = c->read; is_of_launch(r); r = reading_at(r).before) {
-        access by = reading_at(r).by;
-        for (uint32_t lanes = reading_at(r).lanes; lanes; lanes >>= 1, by.number++)
+    for (const reading *r = is_read(c) ? &c->read : nullptr; r; r = r->before ? &w.readings[r->before] : nullptr) {
+        access by = r->by;
+        for (uint32_t lanes = r->lanes; lanes; lanes >>= 1, by.number++)
             if (lanes & 1 && !before(by)) report(does, now, "has read", by, at);
     }
 }
@@ -242,8 +259,8 @@ void d9_race_launch(size_t cluster_threads, size_t clusters) {
     w.first = w.next;
     w.next += static_cast<uint32_t>(cluster_threads * clusters);
     w.cluster_threads = static_cast<uint32_t>(cluster_threads);
-    w.first_reading += w.readings.size();
-    w.readings.clear();
+    w.parts.clear();
+    w.readings.assign(1, reading());
     w.spare = 0;
     w.released.clear();
 }
@@ -294,7 +311,7 @@ void d9_race_forget(const void *memory, size_t bytes) {
     if (watches)
         for_cells(reinterpret_cast<uintptr_t>(memory), bytes, [](cell *c, uintptr_t) {
             drop_readings(c);
-            *c = cell();
+            c->write.number = c->atomic.number = 0;
         });
 }
 
@@ -340,12 +357,8 @@ D9_ACCESSES(16)
 void __tsan_read_range(void *at, long bytes);
 void __tsan_write_range(void *at, long bytes);
 void __tsan_init(void);
-void __tsan_func_entry(void *caller);
-void __tsan_func_exit(void *);
 
 void __tsan_read_range(void *at, long bytes) { on_read(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_write_range(void *at, long bytes) { on_write(at, static_cast<size_t>(bytes), __builtin_return_address(0)); }
 void __tsan_init(void) { compiled = true; } /* called before main */
-void __tsan_func_entry(void *) {}
-void __tsan_func_exit(void *) {}
 }

@@ -1,9 +1,11 @@
-/* Marks memory for AddressSanitizer, and tells it of changes of stacks; does nothing without it. */
+/* Marks memory for AddressSanitizer, and tells it of changes of stacks; does nothing without it. D9_ASAN: defined if
+ * the program has AddressSanitizer, also in a file that is compiled without it. */
 #pragma once
 
 #include <stddef.h>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(D9_ASAN)
+#elif defined(__SANITIZE_ADDRESS__)
 #define D9_ASAN 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)

@@ -11,8 +11,8 @@
  * for the missing threads for ever. `wanted`: the user's number; 0: the number of cores divided by the number of
  * processes that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status choose_thread_count(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
-    const int own = d9_default_threads() / d9_parallel_sharers(parallel);
-    const d9_status status = d9_openmp_threads_prepare(context, wanted > 0 ? wanted : own > 0 ? own : 1, given);
+    const int sought = wanted > 0 ? wanted : d9_default_threads() / d9_parallel_sharers(parallel);
+    const d9_status status = d9_openmp_threads_prepare(context, sought > 0 ? sought : 1, given);
     if (status == D9_OK && *given < wanted)
         d9_log(context, D9_LOG_WARNING,
                "threads: OpenMP gives %d of %d (OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS): using %d", *given, wanted,
