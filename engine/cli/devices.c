@@ -28,7 +28,7 @@ static void print_device(d9_cli *cli, const char *name, const d9_device_info *in
         d9_cli_print(cli, " for");
         for (int i = 0; d9_model_at(i); i++)
             if (d9_model_is_accurate_in_bf16(d9_model_at(i))) d9_cli_print(cli, " %s", d9_model_at(i)->name);
-        d9_cli_print(cli, ", which are as accurate in it, else f32");
+        d9_cli_print(cli, ", otherwise f32");
     }
     d9_cli_print(cli, ": %s\n", info->preferred_why);
 }

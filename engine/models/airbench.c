@@ -145,6 +145,7 @@ const d9_model d9_model_airbench = {
     .name = "airbench",
     .doc = "three groups of convolutions after a 2x2 first layer, as in airbench's records for CIFAR-10",
     .source = "Jordan 2024, arXiv 2404.00498; KellerJordan/cifar10-airbench@f1c599c4, legacy",
+    .bf16_cost = {10, 0.0260, -0.0803},
     .options = options,
     .options_size = sizeof(airbench),
     .build = build,

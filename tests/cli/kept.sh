@@ -58,6 +58,16 @@ python3 "$source/experiments/measured.py" h200-ablate-page ablate-small resnet18
     h200-ablate-augmentations-small ablate-depth-small >measured.def
 equals_committed measured.def "$source/tricks/measured.def"
 
+# ---- what bf16 costs each network, in engine/models, follows from the records ----
+PYTHONPATH=$source/docs python3 - >costs <<'PYTHON'
+import measured
+for network in sorted(measured.BF16_PAIRS):
+    values = measured.bf16_differences(network)
+    print(f"{network}.c: {{{len(values)}, {measured.mean(values):.4f}, {measured.at_least(values):.4f}}}")
+PYTHON
+(cd "$source/engine/models" && grep -H '\.bf16_cost = ' ./*.c) | sed 's/^\.\///; s/ *\.bf16_cost = / /; s/,$//' >written
+diff written costs >"$err" || fail "engine/models: .bf16_cost is not what the records give (>)"
+
 # ---- a changed run changes the tables ----
 run=ladder-small/runs/11-ema/seed3/result.json
 sed -E 's/^(  "accuracy_tta": [0-9])[0-9]*/\10/' $run >changed

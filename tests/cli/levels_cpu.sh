@@ -106,6 +106,21 @@ if [ "$peers" ]; then
     esac
 fi
 
+# ---- precision: auto takes bf16 where the level multiplies it, for networks that were measured to be as accurate ----
+chooses() { # LEVEL NETWORK: the precision is the one that `devices` announces, and the run says why
+    accepts "$dawn9" train levels.yaml --backend cpu --set backend_options.cpu_level="$1" --set "model={name: $2}" \
+        --set data.image_size=32 --epochs 0.25 --precision auto --out "auto-$1-$2"
+    case $1 in *bf16 | amx) says "^precision +bf16 .* $2( |$)" ;; *) hides "^precision " ;; esac
+    expect "auto-$1-$2" 'd["precision"] == ("bf16" if "'"$2"'" in '"$3"' else "f32")'
+}
+accepts "$dawn9" devices --json
+cp "$out" devices.json
+for level in $ran; do
+    accurate='[]'
+    case $level in *bf16 | amx) accurate='next(b["preferred_for"] for b in json.load(open("devices.json")) if b["backend"] == "cpu")' ;; esac
+    for network in airbench resnet vgg; do chooses $level $network "$accurate"; done
+done
+
 # ---- several runs in one process; an unknown level ----
 accepts train_at_level cpu plain many --set train.epochs=1 --runs 2
 rejects 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v3 v4 v4bf16' train_at_level cpu v5 x
