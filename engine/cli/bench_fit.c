@@ -98,8 +98,8 @@ static json_t *row_json(const d9_precision *precision, const d9_fit *fit) {
     const d9_memory_use *use = &fit->use;
     return json_pack("{s:s, s:I, s:I, s:b, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "precision", precision->name,
                      "batch_size", (json_int_t)fit->batch, "multiple_of", (json_int_t)fit->unit, "all_images",
-                     fit->limit == D9_FIT_SAMPLES && fit->batch == fit->samples, "limit", limits[fit->limit], "rejected",
-                     fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(), "bytes",
+                     fit->limit == D9_FIT_SAMPLES && fit->batch == fit->samples, "limit", limits[fit->limit],
+                     "rejected", fit->rejected ? json_integer((json_int_t)fit->rejected) : json_null(), "bytes",
                      (json_int_t)d9_memory_total(use), "state_bytes", (json_int_t)use->state, "gradient_bytes",
                      (json_int_t)use->gradients, "activation_bytes", (json_int_t)use->activations, "data_bytes",
                      (json_int_t)use->data, "other_bytes", (json_int_t)use->other);

@@ -50,8 +50,8 @@ static json_t *device_json(const char *name, const d9_device_info *info) {
     return json_pack("{s:s, s:b, s:s, s:s, s:s, s:i, s:I, s:o, s:s, s:s, s:o}", "backend", name, "present", 1, "device",
                      info->name, "isa", info->isa, "version", info->version, "threads", info->threads, "memory_bytes",
                      (json_int_t)info->memory_bytes, "precisions", list, "preferred_precision",
-                     d9_precision_at(info->preferred_precision)->name, "preferred_why", info->preferred_why, "preferred_for",
-                     preferred_for(info));
+                     d9_precision_at(info->preferred_precision)->name, "preferred_why", info->preferred_why,
+                     "preferred_for", preferred_for(info));
 }
 
 static d9_status run(d9_cli *cli, const void *options) {

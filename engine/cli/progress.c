@@ -7,8 +7,9 @@
  *         1      1.7688     16.05     16.10       310   160.20
  *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
  *
- * The second line is printed if a measured cost decided on the precision, the third if a minute or more is left. The last one, the live line, is drawn only on a terminal. On
- * a narrow terminal it drops its least important parts, and the rows their last columns. */
+ * The second line is printed if a measured cost decided on the precision, the third if a minute or more is left. The
+ * last one, the live line, is drawn only on a terminal. On a narrow terminal it drops its least important parts, and
+ * the rows their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include <stdio.h>
@@ -207,8 +208,7 @@ static void predict_duration(d9_progress *progress, const d9_program *program, i
     print_header(progress, program);
 }
 
-static void on_planned(void *user, const d9_program *program, const d9_device_info *device,
-                       const char *precision_why) {
+static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision_why) {
     d9_progress *progress = user;
     d9_live_page_planned(&progress->page, program);
     if (progress->quiet) return;

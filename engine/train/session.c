@@ -178,7 +178,8 @@ static d9_status choose_precision(d9_session *session, const d9_precision **prec
             snprintf(why, sizeof session->precision_why,
                      "bf16 is faster, but its accuracy was not compared with that of f32 for %s", model->name);
         else
-            snprintf(why, sizeof session->precision_why, "bf16 %s %s %s %.2f points of accuracy (95%%, %d pairs of runs)",
+            snprintf(why, sizeof session->precision_why,
+                     "bf16 %s %s %s %.2f points of accuracy (95%%, %d pairs of runs)",
                      accurate ? "costs" : "is faster, but may cost", model->name, accurate ? "at most" : "up to",
                      fmax(0, -cost.at_least), cost.pairs);
         if (!accurate) wanted = "f32";
