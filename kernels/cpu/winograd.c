@@ -18,11 +18,12 @@
  * computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by the middle tap.
  *
  * Sides that are no multiple of 4. The last tile then has one to three outputs. Only the fourth output depends on the
- * point at infinity, so the products leave out the six positions with this point in the vertical direction for the last
- * row of tiles, and those with it in the horizontal direction for the last column: a tile in the corner needs 25
- * products instead of 36. Tiles are numbered by kind within groups of images, so that the tiles of a block that need a position
- * are adjacent. If only the maxima of 2 x 2 windows are wanted, an odd last row or column of y is not computed, which
- * can save a row or column of tiles. Neither changes a bit of the result: what is left out is not read, or adds zeros.
+ * point at infinity. So the products leave out the six positions with this point in the vertical direction for the
+ * last row of tiles, and those with it in the horizontal direction for the last column; a tile in the corner needs 25
+ * products instead of 36. Tiles are numbered by kind within groups of images, so that the tiles of a block that need a
+ * position are adjacent. If only the maxima of 2 x 2 windows are wanted, an odd last row or column of y is not
+ * computed, which can save a row or column of tiles. Neither changes a bit of the result: what is left out is not
+ * read, or adds zeros.
  *
  * Precision. Transforms and sums are f32, and so are products, except for bf16 arrays on a processor with AVX512_BF16:
  * there V, U and W are rounded to bf16, and a lane multiplies two values that are adjacent in the reduction (channels
