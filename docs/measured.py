@@ -564,12 +564,12 @@ def torch_memory(folder, names):
     return grid(["PyTorch", "glibc's defaults, ms", "memory is kept, ms", "times as fast in a round (range)"], lines)
 
 
-def before_and_after(folder, *names):
+def before_and_after(prefix, *names):
     """Seconds of a step by the programs before and after a change, and how many times as fast the later one is."""
     lines = []
     for name in names:
-        before, after = (each(f"{folder}/images-{when}-{name}-?.json", "step_seconds") for when in ("before", "after"))
-        lines.append([name.replace("-", ", "), f"{median(before):.3f}", f"{median(after):.3f}", middle_and_range(per_round(before, after))])
+        before, after = (each(f"{prefix}-{when}-{name}-?.json", "step_seconds") for when in ("before", "after"))
+        lines.append([name.replace("-", ", ").replace("_", " "), f"{median(before):.3f}", f"{median(after):.3f}", middle_and_range(per_round(before, after))])
     return grid(["network", "before, s", "after, s", "times as fast in a round (range)"], lines)
 
 
