@@ -82,6 +82,7 @@ const d9_model d9_model_resnet9 = {
     .name = "resnet9",
     .doc = "nine-layer residual network of the DAWNBench CIFAR-10 entries",
     .source = "davidcpage/cifar10-fast@f79e8b89, bag_of_tricks.ipynb",
+    .bf16_cost = {4, -0.0225, -0.1558},
     .options = options,
     .options_size = sizeof(resnet9),
     .build = build,
