@@ -58,7 +58,7 @@ static void print_head(d9_cli *cli, const d9_config *config, const d9_backend *b
 /* Fails because the smallest batch fits in no precision; `fit` is the result of the last precision tried. */
 static d9_status fail_too_small(d9_cli *cli, const d9_precision *precision, const d9_fit *fit, int64_t bytes) {
     return d9_fail(&cli->context, D9_USAGE,
-                   "%.4g MiB are too small: a batch of %lld in %s needs %.4f MiB, of which %.4f of activations",
+                   "%.7g MiB are too small: a batch of %lld in %s needs %.4f MiB, of which %.4f of activations",
                    mib * (double)bytes, (long long)fit->unit, precision->name,
                    ceil(1e4 * mib * (double)d9_memory_total(&fit->use)) / 1e4, mib * (double)fit->use.activations);
 }

@@ -16,6 +16,16 @@ static const d9_flag flags[] = {
     {.type = D9_FLAG_END},
 };
 
+/* The networks for which `precision: auto` takes the preferred precision; null: all. */
+static json_t *preferred_for(const d9_device_info *info) {
+    if (!info->preferred_if_accurate) return json_null();
+    json_t *names = json_array();
+    for (int i = 0; d9_model_at(i); i++)
+        if (d9_model_is_accurate_in_bf16(d9_model_at(i)))
+            json_array_append_new(names, json_string(d9_model_at(i)->name));
+    return names;
+}
+
 static void print_device(d9_cli *cli, const char *name, const d9_device_info *info) {
     d9_cli_print(cli, "%-10s %s, %s, %d thread%s; precisions", name, info->name, info->isa, info->threads,
                  d9_text_plural(info->threads));
@@ -24,23 +34,12 @@ static void print_device(d9_cli *cli, const char *name, const d9_device_info *in
     d9_cli_print(cli, info->version[0] ? "; %s\n" : "\n", info->version);
     if (!info->preferred_why[0]) return;
     d9_cli_print(cli, "%-10s precision auto selects %s", "", d9_precision_at(info->preferred_precision)->name);
-    if (info->preferred_if_accurate) {
-        d9_cli_print(cli, " for");
-        for (int i = 0; d9_model_at(i); i++)
-            if (d9_model_is_accurate_in_bf16(d9_model_at(i))) d9_cli_print(cli, " %s", d9_model_at(i)->name);
-        d9_cli_print(cli, ", otherwise f32");
-    }
+    json_t *names = preferred_for(info), *network;
+    size_t i;
+    json_array_foreach(names, i, network) d9_cli_print(cli, i ? ", %s" : " for %s", json_string_value(network));
+    if (json_is_array(names)) d9_cli_print(cli, ", otherwise f32");
+    json_decref(names);
     d9_cli_print(cli, ": %s\n", info->preferred_why);
-}
-
-/* The networks for which `precision: auto` takes the preferred precision; null: all. */
-static json_t *preferred_for(const d9_device_info *info) {
-    json_t *names = json_array();
-    if (!info->preferred_if_accurate) return json_decref(names), json_null();
-    for (int i = 0; d9_model_at(i); i++)
-        if (d9_model_is_accurate_in_bf16(d9_model_at(i)))
-            json_array_append_new(names, json_string(d9_model_at(i)->name));
-    return names;
 }
 
 static json_t *device_json(const char *name, const d9_device_info *info) {

@@ -173,15 +173,16 @@ static d9_status choose_precision(d9_session *session, const d9_precision **prec
     const char *wanted = session->config->precision;
     if (strcmp(wanted, "auto") == 0 && session->info.preferred_if_accurate) {
         const bool accurate = d9_model_is_accurate_in_bf16(model);
+        const double most = fmax(0, -cost.at_least);
         char *why = session->precision_why;
+        const size_t size = sizeof session->precision_why;
         if (cost.pairs == 0)
-            snprintf(why, sizeof session->precision_why,
-                     "bf16 is faster, but its accuracy was not compared with that of f32 for %s", model->name);
+            snprintf(why, size, "bf16 is faster, but its accuracy was not compared with that of f32 for %s",
+                     model->name);
         else
-            snprintf(why, sizeof session->precision_why,
-                     "bf16 %s %s %s %.2f points of accuracy (95%%, %d pairs of runs)",
-                     accurate ? "costs" : "is faster, but may cost", model->name, accurate ? "at most" : "up to",
-                     fmax(0, -cost.at_least), cost.pairs);
+            snprintf(why, size, "bf16 %s %s %s%.2f points of accuracy on CIFAR-10 (95%%, %d pairs of runs)",
+                     accurate ? "cost" : "is faster, but may cost", model->name, accurate ? "at most " : "", most,
+                     cost.pairs);
         if (!accurate) wanted = "f32";
     }
     return d9_backend_precision(session->context, session->backend, &session->info, wanted, precision);

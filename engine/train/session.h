@@ -33,7 +33,7 @@ typedef struct d9_session {
     const d9_backend *backend;
     d9_device *device;
     d9_device_info info;
-    char precision_why[160]; /* of `precision: auto`, for users: which measured cost decided; "": no cost did */
+    char precision_why[160]; /* for users: why `precision: auto` took bf16 or f32; "": the network did not matter */
     d9_program program;
     d9_plan *train_plan, *phase_plan[D9_MAX_PHASES], *eval_plan; /* phase_plan: one for each of program.phase */
     d9_timeline timeline;

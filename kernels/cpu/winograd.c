@@ -17,13 +17,13 @@
  * 16 outputs instead of 144. A filter still has 6 planes a side: the last four positions share one. The data gradient
  * computes 8 pixels a side from 5, the odd ones by F(4, 2) and the even ones by the middle tap.
  *
- * Sides that are no multiple of 4. The last tile then has one to three outputs. Only the fourth output depends on the
- * point at infinity. So the products leave out the six positions with this point in the vertical direction for the
- * last row of tiles, and those with it in the horizontal direction for the last column; a tile in the corner needs 25
- * products instead of 36. Tiles are numbered by kind within groups of images, so that the tiles of a block that need a
- * position are adjacent. If only the maxima of 2 x 2 windows are wanted, an odd last row or column of y is not
- * computed, which can save a row or column of tiles. Neither changes a bit of the result: what is left out is not
- * read, or adds zeros.
+ * Stride 1, sides that are no multiple of 4. The last tile then has one to three outputs. Only the fourth output
+ * depends on the point at infinity. So the products leave out the six positions with this point in the vertical
+ * direction for the last row of tiles, and those with it in the horizontal direction for the last column; a tile in
+ * the corner needs 25 products instead of 36. Tiles are numbered by kind within groups of images, so that the tiles of
+ * a block that need a position are adjacent; the sums of the weight gradient are in this order. If only the maxima of
+ * 2 x 2 windows are wanted, an odd last row or column of y is not computed, which can save a row or column of tiles.
+ * What is left out changes no bit of a finite result: it is not read, or adds zeros.
  *
  * Precision. Transforms and sums are f32, and so are products, except for bf16 arrays on a processor with AVX512_BF16:
  * there V, U and W are rounded to bf16, and a lane multiplies two values that are adjacent in the reduction (channels
@@ -93,8 +93,8 @@ static d9_winograd_tiling tiling_of(int64_t pixels, int64_t step) {
     return (d9_winograd_tiling){pixels / step, pixels % step != 0};
 }
 
-/* Divides input and output of a convolution into equally many tiles. `maxima`: only maxima of y are computed. Groups of
- * images are as small as possible. */
+/* Divides input and output of a convolution into equally many tiles. `maxima`: only maxima of y are computed. `group`
+ * is 1; plan_conv and plan_gradient enlarge it. */
 static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, bool maxima, d9_winograd_image *x,
                            d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
@@ -107,6 +107,12 @@ static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme
 
 static int64_t tiles_in(const d9_winograd_image *g) { return g->images * d9_winograd_tiles(g); }
 static int64_t group_tiles(const d9_winograd_image *g) { return g->group * d9_winograd_tiles(g); }
+
+/* Number of images that are numbered together, at most an equal share for each thread; all if every tile is whole. */
+static int64_t group_of(const d9_winograd_image *g, int threads) {
+    if (!g->high.rest && !g->wide.rest) return g->images;
+    return d9_min(d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(g)), d9_parts_of(g->images, threads));
+}
 
 /* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `multiple`. */
 static int64_t block_of(int64_t tiles, int64_t largest, int64_t multiple) {
@@ -131,8 +137,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, bool m
     conv_plan p = {.filter = {s->inputs, s->outputs, scheme, rotated, s->store}};
     describe_tiles(s, scheme, maxima, rotated ? &p.out : &p.in, rotated ? &p.in : &p.out);
     if (rotated && s->stride == 1) p.in.pad = 2 - s->pad;
-    p.in.group = p.out.group =
-        d9_min(d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(&p.in)), d9_parts_of(s->images, cpu->threads));
+    p.in.group = p.out.group = group_of(&p.in, cpu->threads);
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
@@ -160,7 +165,8 @@ static bool streams(const d9_cpu *cpu, const d9_winograd_image *g, d9_kernel_sto
 /* The part of a range that is in tiles [first, first + count), counted from `first`. `begin` is rounded down to a
  * multiple. */
 static d9_winograd_range within_block(d9_winograd_range range, int64_t first, int64_t count, int64_t multiple) {
-    return (d9_winograd_range){d9_max(0, range.begin - first) / multiple * multiple, d9_min(count, range.end - first)};
+    const int64_t begin = d9_max(0, range.begin - first), end = d9_min(count, range.end - first);
+    return begin < end ? (d9_winograd_range){begin / multiple * multiple, end} : (d9_winograd_range){0, 0};
 }
 
 static void convolve_tiles(const d9_cpu *cpu, const conv_plan *p, const d9_winograd_pixels *x, const float *u,
@@ -217,8 +223,7 @@ typedef struct gradient_plan {
     d9_kernel_store store;
     d9_winograd_image x, dy;
     d9_winograd_planes u, v, w;
-    bool zero_row,
-        zero_column; /* the gradients of the last row or column of tiles are zero: the pool drops its output */
+    bool zero_row, zero_column; /* the last row or column of tiles has no gradient: the pool drops its outputs */
     int64_t positions, tiles, panels, parts;
     int64_t tile_step;     /* tiles that four lanes of a product's reduction hold: 4 in f32, 8 in pairs of bf16 */
     int64_t tiles_at_once; /* number of tiles in a block: a multiple of `tile_step` */
@@ -238,7 +243,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
     p.panels = d9_parts_of(s->inputs, width);
     const bool pairs = multiplies_pairs(cpu, s);
     p.tile_step = pairs ? 8 : 4;
-    p.x.group = d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(&p.x));
+    p.x.group = group_of(&p.x, 1);
     while (group_tiles(&p.x) % p.tile_step != 0) p.x.group++;
     p.dy.group = p.x.group;
     /* With fewer than MOST_PARTS * tile_step tiles in a part, rounding up its size could leave the last part empty. */
@@ -250,7 +255,7 @@ static gradient_plan plan_gradient(const d9_cpu *cpu, const d9_cpu_conv_shape *s
                             : threads_share_parts(cpu, &p) || p.parts == 1 ? 2 * tiles_of(cpu)
                                                                            : d9_max(1, tiles_of(cpu) / 2);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_TILE_PAIRS : D9_WINOGRAD_F32;
-    p.tiles_at_once = block_of(d9_parts_of(p.tiles, p.parts), largest, p.tile_step);
+    p.tiles_at_once = block_of(d9_min(group_tiles(&p.x), d9_parts_of(p.tiles, p.parts)), largest, p.tile_step);
     const int64_t rows = p.tiles_at_once / (p.tile_step / 4);
     p.u = planes_of(D9_WINOGRAD_F32, s->inputs, d9_round_up(s->outputs, GROUP), width);
     p.v = planes_of(lanes, s->inputs, rows, width);

@@ -21,8 +21,9 @@ static inline int d9_winograd_plane(d9_winograd_scheme scheme, int position) {
     return (row < 5 ? row : 5) * 6 + (column < 5 ? column : 5);
 }
 
-/* Tiles along one side of an image: `whole` ones, and `rest`, 0 or 1, at the end with fewer than four outputs. Without
- * the fourth output a tile does not need the point at infinity, the sixth position along that side. */
+/* Tiles along one side of an image: `whole` ones, and `rest`, 0 or 1, at the end that lies partly outside. At stride 1
+ * such a tile lacks the fourth output, and so does not need the point at infinity, the sixth position along that side.
+ */
 typedef struct d9_winograd_tiling {
     int64_t whole, rest;
 } d9_winograd_tiling;
@@ -106,8 +107,8 @@ typedef struct d9_winograd_range {
     int64_t begin, end;
 } d9_winograd_range;
 
-/* The tiles of the group that has this tile, without its last row of tiles if `rows`, without its last column if
- * `columns`, but for those that are whole. */
+/* Of the group of images that has this tile: its tiles without partial last rows of tiles if `rows`, and without
+ * partial last columns if `columns`. They are adjacent. */
 static inline d9_winograd_range d9_winograd_without(const d9_winograd_image *g, int64_t tile, bool rows, bool columns) {
     const int64_t begin = d9_winograd_group_begin(g, tile), images = d9_winograd_group_images(g, begin);
     d9_winograd_range range = {begin, begin};

@@ -59,13 +59,13 @@ python3 "$source/experiments/measured.py" h200-ablate-page ablate-small resnet18
 equals_committed measured.def "$source/tricks/measured.def"
 
 # ---- what bf16 costs each network, in engine/models, follows from the records ----
-PYTHONPATH=$source/docs python3 - >costs <<'PYTHON'
+PYTHONPATH=$source/docs python3 - <<'PYTHON' | LC_ALL=C sort >costs
 import measured
-for network in sorted(measured.BF16_PAIRS):
+for network in measured.BF16_PAIRS:
     values = measured.bf16_differences(network)
     print(f"{network}.c: {{{len(values)}, {measured.mean(values):.4f}, {measured.at_least(values):.4f}}}")
 PYTHON
-(cd "$source/engine/models" && grep -H '\.bf16_cost = ' ./*.c) | sed 's/^\.\///; s/ *\.bf16_cost = / /; s/,$//' >written
+(cd "$source/engine/models" && grep -H '\.bf16_cost = ' ./*.c) | sed 's/^\.\///; s/ *\.bf16_cost = / /; s/,$//' | LC_ALL=C sort >written
 diff written costs >"$err" || fail "engine/models: .bf16_cost is not what the records give (>)"
 
 # ---- a changed run changes the tables ----

@@ -265,6 +265,7 @@ typedef struct step_log {
 static void on_planned(void *user, const d9_program *program, const d9_device_info *device, const char *precision_why) {
     ((step_log *)user)->planned++;
     assert_ints(program->steps, RUN_STEPS, device->threads, 1);
+    assert_string_equal(program->precision->name, "f32");
     assert_string_equal(precision_why, "");
 }
 

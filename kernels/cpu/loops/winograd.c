@@ -188,7 +188,7 @@ static inline tile tile_at(const d9_winograd_image *g, int64_t number, int64_t p
         if (number < images * each)
             return (tile){first + number / each, (k.row + number % each / k.columns) * g->step - pad,
                           (k.column + number % each % k.columns) * g->step - pad};
-        number -= d9_max(images, 0) * each;
+        number -= images * each;
     }
     return (tile){.image = g->images};
 }
