@@ -133,8 +133,8 @@ void d9_sample_to_rgb(const d9_dataset *dataset, const uint8_t *image, int64_t c
 /* Turns `count` RGB pixels to grey: their luminance, in one channel if `to` is not `rgb`, else in all three. */
 void d9_rgb_to_grey(const uint8_t *rgb, int64_t count, uint8_t *to);
 
-/* What messages call the source of the samples: the table of labels (NULL: labels.csv) or, without one, the dataset's
- * name. */
+/* Returns the name of the source of the samples, for messages: of a labelled dataset the path `table` (NULL:
+ * labels.csv), of any other dataset its name. */
 const char *d9_dataset_source_name(const d9_dataset *dataset, const char *table);
 
 /* Hash of the size of a sample, the samples and labels of train and test (of a stream also of valid), class names and

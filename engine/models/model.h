@@ -4,8 +4,8 @@
 #include "core/option.h"
 #include "graph/graph.h"
 
-/* What bf16 costs a network in accuracy, measured by runs on CIFAR-10 in bf16 and in f32 with the same seed, as pairs
- * (docs/page.md names the recipes). */
+/* Change of a network's accuracy by training in bf16 instead of f32, measured by pairs of runs with the same seed on
+ * CIFAR-10 (docs/page.md names the recipes). */
 typedef struct d9_bf16_cost {
     int pairs;         /* 0: not measured */
     double difference; /* mean over the pairs of accuracy in bf16 minus accuracy in f32, in percentage points */

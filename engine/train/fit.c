@@ -1,7 +1,7 @@
 /* Finds the largest batch that fits into a memory by building programs and adding up their buffers. Tries the batch
- * size of the configuration first, then doubles it until it is too large, then bisects. Training may reject a batch for
- * its number of steps (too few for train.epochs or batch_schedule) and accept a larger one, so the search tries larger
- * ones, too. */
+ * size of the configuration first, then doubles it until it is too large, then bisects. Training may reject a batch
+ * because its number of steps is too small for train.epochs or does not suit batch_schedule, and still accept a larger
+ * batch. So a rejected batch does not end the search. */
 #include "train/fit.h"
 #include "train/session.h"
 

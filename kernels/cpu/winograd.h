@@ -107,8 +107,8 @@ typedef struct d9_winograd_range {
     int64_t begin, end;
 } d9_winograd_range;
 
-/* Of the group of images that has this tile: its tiles without partial last rows of tiles if `rows`, and without
- * partial last columns if `columns`. They are adjacent. */
+/* Returns the tiles of the group that contains `tile`. With `rows` it leaves out partial tiles of the last row of
+ * tiles, with `columns` those of the last column. The numbers of the remaining tiles are adjacent. */
 static inline d9_winograd_range d9_winograd_without(const d9_winograd_image *g, int64_t tile, bool rows, bool columns) {
     const int64_t begin = d9_winograd_group_begin(g, tile), images = d9_winograd_group_images(g, begin);
     d9_winograd_range range = {begin, begin};
