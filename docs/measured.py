@@ -286,7 +286,7 @@ def differences_by_seed(folder, arm, baseline):
 # Runs in bf16 and in f32 with the same seeds, by network: the records behind `.bf16_cost` of engine/models.
 BF16_PAIRS = {
     "resnet9": [("full/ladder-precision/runs/bf16/seed*", "full/ladder-precision/runs/f32/seed*"),
-                ("cpu/dawn94-bf16-pairs/seed[12]", "cpu/dawn94-f32-own/seed[12]")],
+                ("cpu/dawn94-bf16-pairs/seed[123]", "cpu/dawn94-f32-own/seed[123]")],
     "airbench": [("cpu/bf16-zen5/speed94-bf16/seed*", "speed/recipes/speed94/seed[12]?*")],
     "resnet": [("cpu/bf16-zen5/resnet18-small/runs/bf16/seed*", "cpu/bf16-zen5/resnet18-small/runs/full/seed*")],
 }

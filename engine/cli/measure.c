@@ -46,6 +46,7 @@ double d9_measurement_bytes(const d9_measurement *m, int row) {
         const d9_value *value = &graph->values[id];
         const bool scratch = value->buffer == D9_BUFFER_SCRATCH;
         const double written = elements_written(graph, id, begin, end), read = elements_read(graph, id, begin, end);
+        if (written == 0 && read == 0) continue;
         const bool elsewhere =
             elements_read(graph, id, 0, begin) + elements_read(graph, id, end, graph->node_count) > 0;
         double moved = written > 0 && scratch ? 0 : read; /* reading scratch that the rule itself writes: not counted */
