@@ -27,7 +27,7 @@ typedef struct d9_kernel_act {
 
 typedef struct d9_kernel_norm {
     int64_t images, pixels, channels, groups;
-} d9_kernel_norm; /* x (images, pixels, channels) in ghost groups; images % groups == 0 */
+} d9_kernel_norm; /* x (images, pixels, channels) in ghost groups; images % groups == 0, except in evaluation */
 
 typedef struct d9_kernel_norm_state {  /* arrays: f32 */
     const float *scale, *bias;         /* (C) */

@@ -157,8 +157,9 @@ typedef struct d9_cuda_pool_before {
 int d9_cuda_norm_forward(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
                          d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
                          void *scratch, d9_kernel_out y);
-/* Two launches. Uses the running statistics averaged over the groups; mean and inv_std are not used and may be NULL.
- * With a pool the second launch pools first: x is not read, and pool->out is written only if it has data. */
+/* Two launches. Uses the running statistics averaged over the groups, whose number need not divide that of the images;
+ * mean and inv_std are not used and may be NULL. With a pool the second launch pools first: x is not read, and
+ * pool->out is written only if it has data. */
 int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, const d9_cuda_pool_before *pool,
                       d9_kernel_in x, const d9_kernel_norm_state *state, const d9_kernel_epilogue *epilogue,
                       void *scratch, d9_kernel_out y);

@@ -68,19 +68,19 @@ __global__ void __launch_bounds__(D9_BLOCK)
     d9_norm_set_terms(p, g, c, static_cast<float>(mean), inv_std * state.scale[c], state.bias[c], 0, terms);
 }
 
-/* Evaluation: terms from the running statistics averaged over the groups, one thread for each channel. */
+/* Evaluation, with a plan of one group: terms from the averages of the running statistics over `groups` ghost groups,
+ * one thread for each channel. */
 __global__ void __launch_bounds__(D9_BLOCK)
-    norm_eval_terms_kernel(d9_norm_plan p, d9_kernel_norm_state state, float *terms) {
+    norm_eval_terms_kernel(d9_norm_plan p, int64_t groups, d9_kernel_norm_state state, float *terms) {
+    const double n = static_cast<double>(groups);
     for (int64_t c = d9_thread(); c < p.channels; c += d9_threads()) {
         double mean = 0, variance = 0;
-        for (int64_t g = 0; g < p.groups; g++) {
+        for (int64_t g = 0; g < groups; g++) {
             mean += static_cast<double>(state.running_mean[g * p.channels + c]);
             variance += static_cast<double>(state.running_var[g * p.channels + c]);
         }
-        const double n = static_cast<double>(p.groups);
         const float inv_std = static_cast<float>(d9_norm_inv_std_double(variance / n, state.epsilon));
-        for (int64_t g = 0; g < p.groups; g++)
-            d9_norm_set_terms(p, g, c, static_cast<float>(mean / n), inv_std * state.scale[c], state.bias[c], 0, terms);
+        d9_norm_set_terms(p, 0, c, static_cast<float>(mean / n), inv_std * state.scale[c], state.bias[c], 0, terms);
     }
 }
 
@@ -182,9 +182,12 @@ int d9_cuda_norm_eval(d9_cuda_stream stream, const d9_kernel_norm *norm, const d
                       void *scratch, d9_kernel_out y) {
     if (norm->images <= 0 || norm->pixels <= 0 || norm->channels <= 0) return 0;
     const bool wide = is_wide(norm, scratch, pool, x, epilogue, y);
-    const d9_norm_plan p = d9_norm_plan_of(norm, wide ? D9_WIDE : 1);
-    float *terms = d9_norm_terms(p, scratch);
-    D9_CUDA_TRY(D9_LAUNCH(norm_eval_terms_kernel, d9_blocks(p.channels), D9_BLOCK, stream, p, *state, terms));
+    d9_kernel_norm whole = *norm; /* all images use the same terms, however many groups there are */
+    whole.groups = 1;
+    const d9_norm_plan p = d9_norm_plan_of(&whole, wide ? D9_WIDE : 1);
+    float *terms = static_cast<float *>(scratch);
+    D9_CUDA_TRY(
+        D9_LAUNCH(norm_eval_terms_kernel, d9_blocks(p.channels), D9_BLOCK, stream, p, norm->groups, *state, terms));
     if (pool)
         return D9_LAUNCH_BY_STORE(norm_pool_apply_kernel, wide, x.store, d9_norm_grid(p), stream, pool_plan(p, pool),
                                   pool->x, pool->out, terms, *epilogue, y);
