@@ -77,7 +77,7 @@ static double step_operations(const d9_measurement *m) {
 
 static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
     const double seconds = d9_measurement_step_seconds(m), rate = step_operations(m) / seconds;
-    if (m->peak_rates.operations_per_second <= 0) return;
+    if (m->peak_rates.operations_per_second <= 0 || m->peak_rates.bytes_per_second <= 0) return;
     d9_cli_print(
         cli,
         "x peak: divided by the rate of a large matrix product, %.0f GFLOP/s, or of a large copy, %.1f GB/s (read and\n"

@@ -148,6 +148,13 @@ TEST(the_product_of_the_peak_rate_is_chosen_once) {
     }
     assert_ints(listed[0], 1, listed[1], 0);
     assert_true(plans[0] > 3 && plans[1] == 1 && rate[0] > 0 && rate[1] == rate[0]);
+    /* In f32 the card of 512 MiB holds neither the product's matrices nor the arrays of the copy. */
+    d9_peak_rates none = {0};
+    fake->reset();
+    open_session(&g, "f32", "off", false);
+    OK(g.session.backend->peak_rates(&g.context, g.session.device, g.session.program.precision, &none));
+    assert_true(none.operations_per_second == 0 && none.bytes_per_second == 0);
+    close_session(&g);
 }
 
 /* A choice that takes more than twice as long as the best so far gets a warm-up and one run; the others 24 more. */

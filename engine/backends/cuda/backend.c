@@ -293,11 +293,16 @@ done:
 d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer, int64_t offset, const void *bytes,
                         int64_t size) {
     d9_cuda *cuda = device->backend;
-    const d9_status status = d9_host_write(context, device, buffer, offset, bytes, size);
+    d9_status status = d9_host_write(context, device, buffer, offset, bytes, size);
     for (int i = 0; status == D9_OK && i < D9_CUDA_INDICES; i++) {
         if (index_buffers[i] != buffer || size == 0 || !cuda->indices[i].values) continue;
         memcpy((uint8_t *)cuda->indices[i].values + offset, bytes, (size_t)size);
         cuda->indices[i].changed = true;
+    }
+    if (status == D9_OK && buffer == D9_BUFFER_GUARD && cuda->guard) { /* a checkpoint's guard: its run has warned */
+        d9_cuda_guard guard;
+        status = read(context, cuda, cuda->guard, &guard, sizeof guard);
+        if (status == D9_OK) cuda->skipped = guard.skipped;
     }
     return status;
 }
@@ -368,10 +373,9 @@ static d9_status report_skipped(d9_context *context, d9_cuda *cuda) {
     if (guard.skipped == cuda->skipped) return D9_OK;
     cuda->skipped = guard.skipped;
     const bool known = guard.first_parameter >= 0 && guard.first_parameter < cuda->gradient_count;
-    d9_log(context, D9_LOG_WARNING, "%lld steps updated no weight because %s was not finite; the first was step %lld",
-           (long long)guard.skipped,
-           known ? cuda->program->train.values[cuda->gradients[guard.first_parameter]].name : "a gradient",
-           (long long)guard.first_step);
+    d9_log(context, D9_LOG_WARNING, "%lld step%s updated no weight; in the first, step %lld, %s was not finite",
+           (long long)guard.skipped, d9_text_plural(guard.skipped), (long long)guard.first_step,
+           known ? cuda->program->train.values[cuda->gradients[guard.first_parameter]].name : "a gradient");
 done:
     return status;
 }
@@ -400,13 +404,17 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
                              d9_peak_rates *peak_rates) {
     d9_status status;
     d9_cuda *cuda = backend;
+    bool fits;
     double seconds;
-    D9_TRY(d9_cuda_borrow_scratch(context, cuda, 2 * (int64_t)COPY_BYTES));
-    D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
-    peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
+    D9_TRY(d9_cuda_can_enlarge_scratch(context, cuda, 2 * (int64_t)COPY_BYTES, &fits));
+    if (fits) {
+        D9_TRY(d9_cuda_borrow_scratch(context, cuda, 2 * (int64_t)COPY_BYTES));
+        D9_TRY(d9_cuda_time(context, cuda, copy_once, cuda, 10, INFINITY, &seconds));
+        peak_rates->bytes_per_second = 2 * (double)COPY_BYTES / seconds;
+        D9_TRY(d9_cuda_restore_scratch(context, cuda));
+    }
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
-    D9_TRY(d9_cuda_restore_scratch(context, cuda));
 done:
     return status;
 }

@@ -500,7 +500,9 @@ static d9_status peak_rate(d9_context *context, void *backend, const d9_precisio
     void *memory = NULL;
     double seconds;
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c.graph));
-    D9_TRY(cuda->driver->allocate(context, cuda->state, 3 * description.tensor[0].bytes, "a matrix product", &memory));
+    status = cuda->driver->allocate(context, cuda->state, 3 * description.tensor[0].bytes, "a matrix product", &memory);
+    D9_TRY(d9_cuda_ignore_failure(context, cuda, status));
+    if (!memory) goto done; /* the rate stays unknown */
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) j.data[a] = (uint8_t *)memory + a * description.tensor[0].bytes;
     D9_TRY(d9_cuda_fill_random(context, cuda, g.type, 3 * description.tensor[0].bytes, memory));
     D9_TRY(time_best_choice(context, cuda, &j, &seconds));
