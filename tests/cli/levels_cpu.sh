@@ -127,6 +127,18 @@ done
 
 # ---- several runs in one process; an unknown level ----
 accepts train_at_level cpu plain many --set train.epochs=1 --runs 2
+# oneDNN accepts one level per process: the backend onednn rejects another, and the backend cpu does without oneDNN.
+case $ran in *avx2*)
+    for levels in plain,avx2 avx2,plain; do
+        for backend in cpu ${peers:+onednn}; do
+            printf '%s\n' 'title: levels' 'config: levels.yaml' 'seeds: 1' "set: {train.epochs: 0.25, backend: $backend}" \
+                "grid: {backend_options.cpu_level: [$levels]}" >several.yaml
+            observe "$dawn9" experiment several.yaml --out "$backend-$levels" --json
+            json "$out" "d['failed'] == ('$backend' == 'onednn')"
+        done
+    done
+    ;;
+esac
 rejects 2 'cpu_level v5 auto plain avx2 avx512 avx512-bf16 amx v3 v4 v4bf16' train_at_level cpu v5 x
 
 asserts <<'PYTHON'

@@ -69,18 +69,15 @@ static void close_backend(d9_context *context, void *data) {
     d9_release(context, device);
 }
 
-/* Opens the library if it is installed; the backend cpu works without it, the backend onednn requires it. */
+/* Opens the library if possible; the backend cpu works without it, the backend onednn requires it. */
 static d9_status open_library(d9_context *context, d9_cpu_device *device) {
     d9_status status = d9_conv_library_find(context, &device->library);
-    if (status != D9_OK && !device->library_first) {
-        d9_log(context, D9_LOG_DEBUG, "%s", context->message);
-        d9_context_clear(context);
-        return D9_OK;
-    }
-    D9_TRY(status);
-    D9_TRY(device->library->open(context, device->isa, &device->library_state));
-done:
-    return status;
+    if (status == D9_OK) status = device->library->open(context, device->isa, &device->library_state);
+    if (status != D9_DEVICE || device->library_first) return status;
+    d9_log(context, D9_LOG_DEBUG, "%s", context->message);
+    d9_context_clear(context);
+    device->library = NULL;
+    return D9_OK;
 }
 
 static d9_status make_device(d9_context *context, const d9_backend_options *options, bool library_first, void **data) {

@@ -14,7 +14,7 @@ enum { D9_LIBRARY_ALGORITHMS = 12 };
 typedef struct d9_conv_library {
     const char *name; /* first word of its choices: "onednn" */
     /* Opens the library, limited to the instruction set `isa` of d9_cpu_device. Returns D9_DEVICE if the library
-     * already uses a higher one in this process. */
+     * already uses another one in this process. */
     d9_status (*open)(d9_context *context, const char *isa, void **state);
     void (*close)(d9_context *context, void *state);
     void (*version)(char *text, size_t size); /* "oneDNN 2.6.3" */

@@ -16,15 +16,19 @@ static const level_row rows[] = {{"plain", dnnl_cpu_isa_sse41},
                                  {"avx512-bf16", dnnl_cpu_isa_avx512_core_bf16},
                                  {"amx", dnnl_cpu_isa_avx512_core_amx}};
 
-/* oneDNN rejects a limit once it has chosen an instruction set; that is an error only if the set exceeds the limit. */
+/* oneDNN rejects a limit once it has chosen an instruction set. That is an error unless the set is of this row's level:
+ * within the row's limit, but not within that of the row below. */
 static d9_status set_limit(d9_context *context, const level_row *row) {
     if (dnnl_set_max_cpu_isa(row->isa) == dnnl_success) return D9_OK;
-    if (((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)row->isa) == 0) return D9_OK;
-    return d9_fail(context, D9_DEVICE, "cpu_level %s: oneDNN already uses a higher level in this process", row->name);
+    const unsigned used = (unsigned)dnnl_get_effective_cpu_isa();
+    const bool higher = used & ~(unsigned)row->isa, lower = row > rows && !(used & ~(unsigned)row[-1].isa);
+    if (!higher && !lower) return D9_OK;
+    return d9_fail(context, D9_DEVICE, "cpu_level %s: oneDNN already uses a %s level in this process", row->name,
+                   higher ? "higher" : "lower");
 }
 
 /* Limits oneDNN to an instruction set of d9_cpu_device. oneDNN accepts one limit per process, before any other call.
- * Returns D9_DEVICE if oneDNN already uses a higher level, or if `isa` is unknown. */
+ * Returns D9_DEVICE if oneDNN already uses another level, or if `isa` is unknown. */
 static d9_status limit_isa(d9_context *context, const char *isa) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(isa, rows[i].name) == 0) return set_limit(context, &rows[i]);
