@@ -189,6 +189,20 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
     op_case_free(&c);
 }
 
+/* By docs/performance.md oneDNN is not faster in bf16 without AMX. */
+TEST(bf16_is_preferred_where_it_is_faster) {
+    fixture *f = *state;
+    d9_device *device;
+    d9_device_info info;
+    OK(f->backend->open(&context, &fused, &device));
+    f->backend->describe(device, &info);
+    f->backend->close(&context, device);
+    const bool own = strcmp(f->backend->name, "cpu") == 0 && strcmp(info.isa, "avx512-bf16") == 0,
+               faster = own || strcmp(info.isa, "amx") == 0;
+    assert_int_equal(info.preferred_precision, faster ? D9_PRECISION_BF16 : D9_PRECISION_F32);
+    assert_int_equal(info.preferred_if_accurate, faster);
+}
+
 /* f64 and fp16 have no rule: the error names the node. */
 TEST(other_precisions_are_rejected_naming_the_node) {
     fixture *f = *state;

@@ -104,16 +104,18 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
     return make_device(context, options, true, data);
 }
 
-/* Sets the preferred precision and the reason: bf16 if the instruction set in use has bf16 products, otherwise f32. */
+/* Sets the preferred precision and the reason: bf16 if the instruction set in use has bf16 products that are faster,
+ * otherwise f32. oneDNN's are not faster without AMX (docs/performance.md). */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
-    info->preferred_precision = native ? D9_PRECISION_BF16 : D9_PRECISION_F32;
-    info->preferred_if_accurate = native;
+    const bool faster = native && (device->cpu.amx || !device->library_first);
+    info->preferred_precision = faster ? D9_PRECISION_BF16 : D9_PRECISION_F32;
+    info->preferred_if_accurate = faster;
     if (!native)
         info->preferred_why = "no instructions for bf16";
+    else if (!faster)
+        info->preferred_why = "without AMX oneDNN is not faster in bf16";
     else if (device->cpu.amx)
         info->preferred_why = "AMX multiplies bf16";
-    else if (device->library_first)
-        info->preferred_why = "oneDNN's convolutions are faster in bf16";
     else
         info->preferred_why = "AVX512_BF16 multiplies bf16 at twice the rate of f32";
 }
