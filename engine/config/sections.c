@@ -48,7 +48,8 @@ static const d9_option backend_options[] = {
     {"tune", D9_OPTION_CHOICE, FIELD(backend_options.tune), "auto", 0, 0, "auto|on|off",
      "choice among implementations of an operation\n"
      "auto: benchmark them only where the backend gains from it, on cuda once for all runs\n"
-     "on: benchmark them and use the fastest\n"
+     "on: benchmark them and use the fastest; the CPU backends do so only for convolutions of 4e9 operations or more "
+     "that no rule fuses with other nodes, and take another than the first only if it saves a quarter of the time\n"
      "off: use the first one"},
     {"choices", D9_OPTION_TEXT, FIELD(backend_options.tuning_folder), "", 0, 0, NULL,
      "folder in which cuda keeps what it tuned, for later runs; default: ~/.cache/dawn9 (or $XDG_CACHE_HOME/dawn9)"},
