@@ -32,7 +32,7 @@ static void toy_describe(const void *backend, d9_device_info *info) {
 static d9_status toy_prepare(d9_context *context, d9_site *site) {
     ((toy *)site->backend)->prepared++;
     if (site->nodes[0]->as.scale.factor == 13) return d9_fail(context, D9_DEVICE, "thirteen");
-    snprintf(site->choice, sizeof site->choice, "%s", strcmp(site->choice, "second") == 0 ? "second" : "first");
+    snprintf(site->choice, sizeof site->choice, "%s", strcmp(site->wanted, "second") == 0 ? "second" : "first");
     return D9_OK;
 }
 static void toy_release(d9_context *context, d9_site *site) {
@@ -311,6 +311,7 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
         {"scale\tfirst\tfirst\nmul\tsecond\t\n", "2 mul"},
         {"scale\tfirst\tfirst\nadd\tfourth\t\n", "2 fourth"},
         {"scale\tfirst\tthird\nadd\tsecond\t\n", "1 scale third first"},
+        {"scale\tfirst\tfirst\nadd\tsecond\tfast\n", "2 add fast second"}, /* a rule without choices */
         {"scale\tfirst\tfirst\n", "add second"},
         {"scale+add\tfirst\t\nadd\tsecond\t\n", "2 add second"},
         {"scale first first\n", "1 RULE<TAB>ROLE<TAB>CHOICE"},

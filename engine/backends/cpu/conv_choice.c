@@ -178,8 +178,8 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     D9_TRY(D9_ALLOCATE(context, 1, "a convolution", &made));
     site->data = made;
     snprintf(site->why, sizeof site->why, count > 1 ? "first choice" : "the only algorithm");
-    if (site->choice[0]) {
-        prefer_named(algorithms, count, site->choice); /* host/plan.c reports an unknown name */
+    if (site->wanted[0]) {
+        prefer_named(algorithms, count, site->wanted); /* host/plan.c reports an unknown name */
         snprintf(site->why, sizeof site->why, "from the plan");
     } else if (site->options->tune == D9_TUNE_ON)
         D9_TRY(tune(context, site, algorithms, count));

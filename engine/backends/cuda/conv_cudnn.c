@@ -402,7 +402,8 @@ static d9_status prepare(d9_context *context, d9_site *site) {
     d9_conv_staged_bytes(site, &description, c->staged_bytes);
     for (int a = 0; a < D9_CONV_ARGUMENTS; a++) c->stored[a] = d9_cuda_store_of(d9_site_value(site, g.value[a])->type);
     D9_TRY(d9_cudnn_graph_make(context, &target, &description, &c->graph));
-    if (!d9_cudnn_choice_parse(site->choice, &choice)) D9_TRY(choose(context, site, &choice));
+    if (!d9_cudnn_choice_parse(site->wanted, &choice)) D9_TRY(choose(context, site, &choice));
+    d9_cudnn_choice_name(&choice, site->choice);
     if (d9_cudnn_rounds_partial_sums(&choice, &description)) /* only a saved plan can name it */
         D9_TRY(d9_fail(context, D9_USAGE, "%s: cuDNN's %s rounds partial sums of weight gradients: make a new plan",
                        site->nodes[0]->role, site->choice));
@@ -411,7 +412,6 @@ static d9_status prepare(d9_context *context, d9_site *site) {
         D9_TRY(
             d9_fail(context, D9_DEVICE, "%s: cuDNN cannot run %s on this device", site->nodes[0]->role, site->choice));
     D9_TRY(d9_cuda_reserve_scratch(context, cuda, scratch_bytes_of(c)));
-    d9_cudnn_choice_name(&choice, site->choice);
 done:
     return status;
 }

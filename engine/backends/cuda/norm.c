@@ -418,10 +418,10 @@ static d9_status choose(d9_context *context, d9_site *site, const d9_cuda_norm_a
     char key[D9_CUDA_CHOICE_KEY], name[sizeof site->choice];
     d9_cuda_choices *choices = d9_cuda_of(site)->choices;
     const d9_tune tune = site->options->tune;
-    if (site->choice[0]) {
-        if (!find_algorithm(site->choice, algorithms, count, chosen))
+    if (site->wanted[0]) {
+        if (!find_algorithm(site->wanted, algorithms, count, chosen))
             return d9_fail(context, D9_DEVICE, "%s: this device has no algorithm '%s'", site->nodes[0]->role,
-                           site->choice);
+                           site->wanted);
         return D9_OK;
     }
     *chosen = count > 0 ? algorithms[0] : passes;

@@ -24,8 +24,9 @@ typedef struct d9_site {
     void *backend;       /* the backend's own state, made by d9_device_kind.open, for example a d9_cpu_device */
     const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
-    char choice[96];     /* before prepare: choice of the forced plan, or ""; then the choice made ("own winograd") */
-    char why[64];        /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
+    char wanted[96];     /* choice of the forced plan; "": the rule chooses freely */
+    char choice[96]; /* set by prepare: the choice made ("own winograd"), which must be `wanted`; "": there is none */
+    char why[64];    /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
     bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
     unsigned tf32_outputs;  /* set by prepare; bit i: output i of the last node comes from a product whose f32 factors
                                tensor cores may round to tf32 */

@@ -191,11 +191,11 @@ static d9_status prepare_rule(planner *p, int i) {
     const forced_line *line = p->followed[i];
     char role[ROLE_SIZE];
     plan->prepared_count++;
-    if (line) memcpy(placed->site.choice, line->choice, sizeof line->choice);
+    if (line) memcpy(placed->site.wanted, line->choice, sizeof line->choice);
     if (placed->rule->prepare) D9_TRY(placed->rule->prepare(p->context, &placed->site));
     if (line && strcmp(line->choice, placed->site.choice) != 0)
-        D9_TRY(d9_fail(p->context, D9_USAGE, "plan line %d: %s has no choice %s for %s here", line->number, line->rule,
-                       line->choice, line->role));
+        D9_TRY(d9_fail(p->context, D9_USAGE, "plan line %d: %s has no choice '%s' for %s here", line->number,
+                       line->rule, line->choice, line->role));
     role_text(plan, &plan->graph->nodes[placed->first], role);
     d9_text_add(&plan->text, "%s\t%s\t%s\n", placed->rule->name, role, placed->site.choice);
 done:
