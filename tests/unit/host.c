@@ -302,6 +302,8 @@ TEST(a_saved_plan_is_followed) {
     chain *t = make_chain(false);
     forced.force_plan = "scale\tfirst\tsecond\nadd\tsecond\t\nadd\teval:elsewhere\t\n";
     expect_plan(t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
+    forced.force_plan = "scale\tfirst\tsecond\r\nadd\tsecond\r\n\r\nadd\teval:elsewhere"; /* saved by an editor */
+    expect_plan(t, &plain, &forced, "scale\tfirst\tsecond\nadd\tsecond\t\n");
     forced.force_plan = "add\teval:elsewhere\t\n"; /* no line for this list: planned freely */
     expect_plan(t, &plain, &forced, "scale+add\tfirst\t\n");
 }

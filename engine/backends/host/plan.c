@@ -4,7 +4,8 @@
  * The plan's text has one line per rule, in list order: "RULE<TAB>ROLE<TAB>CHOICE". ROLE is the first node's role, with
  * the prefix "eval:" in the evaluation list and "phase1:" in the list of the program's first phase, so that one file
  * can hold the texts of all lists. In d9_backend_options.force_plan, the lines of a list must cover it exactly; a
- * list without any line is planned freely. */
+ * list without any line is planned freely. An editor may have saved it: a line may end with a carriage return, and the
+ * tab before an empty CHOICE may be missing. */
 #include "backends/host/plan.h"
 #include "backends/host/shapes.h"
 #include "core/system.h"
@@ -71,11 +72,11 @@ static const char *find_rule_name(const d9_device_kind *kind, const char *name) 
 static d9_status parse_line(planner *p, const char *text, size_t length, int number) {
     forced_line *line = &p->lines[p->line_count];
     char copy[256], *rest = copy;
+    if (length > 0 && text[length - 1] == '\r') length--;
     if (length == 0) return D9_OK;
     snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), text);
     const char *rule = strsep(&rest, "\t"), *role = strsep(&rest, "\t");
-    if (!rule || !role || !rest)
-        return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
+    if (!rule || !role) return d9_fail(p->context, D9_USAGE, "plan line %d: must be RULE<TAB>ROLE<TAB>CHOICE", number);
     if (!is_of_list(p->plan, role)) return D9_OK;
     line->rule = find_rule_name(p->plan->device->kind, rule);
     if (!line->rule)
@@ -83,7 +84,7 @@ static d9_status parse_line(planner *p, const char *text, size_t length, int num
     if (!role_known(p->plan, role))
         return d9_fail(p->context, D9_USAGE, "plan line %d: this network has no node named %s", number, role);
     snprintf(line->role, sizeof line->role, "%s", role);
-    snprintf(line->choice, sizeof line->choice, "%s", rest);
+    snprintf(line->choice, sizeof line->choice, "%s", rest ? rest : "");
     line->number = number;
     p->line_count++;
     return D9_OK;
