@@ -62,6 +62,9 @@ RUN(run_fused, OUT(m) = (float)n->as.scale.factor * IN(n, 0) + IN(m, 1))
 
 /* True if scale's output is the first input of add. */
 static bool feeds(const d9_site *site) { return site->nodes[1]->inputs[0] == site->nodes[0]->outputs[0]; }
+static bool feeds_alone(const d9_site *site) {
+    return feeds(site) && d9_site_internal(site, site->nodes[0]->outputs[0]);
+}
 /* Like run_fused, but also writes the intermediate value unless only the site itself reads it. */
 static d9_status run_writing(d9_context *context, const d9_site *site, int64_t step) {
     d9_status status = D9_OK;
@@ -127,7 +130,7 @@ static d9_status benchmark_one(d9_context *context, d9_site *site, d9_choice_tim
                                    .write = d9_host_write,                                                             \
                                    .read = d9_host_read,                                                               \
                                    .sync = d9_host_sync}
-TOY(plain, FUSED_RULE(NULL, run_fused), ADD_RULE, SCALE_RULE);
+TOY(plain, FUSED_RULE(feeds_alone, run_fused), ADD_RULE, SCALE_RULE);
 TOY(writing, FUSED_RULE(feeds, run_writing), ADD_RULE, SCALE_RULE);
 TOY(asking, ASKING_RULE, ADD_RULE);
 TOY(recomputing, ASKING_RULE, RECOMPUTING_RULE);

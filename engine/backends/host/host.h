@@ -2,12 +2,12 @@
  *
  * A backend consists of tables of rules. A rule computes one node or a chain of consecutive nodes; from the first
  * uncovered node on, the plan takes the longest rule that matches. A chain is offered to a rule only if
- *   - its nodes have the same `when`,
+ *   - its nodes have the same `when`, and
  *   - no two scratch values that enter or leave the chain share bytes, because a fused rule may write an output before
  *     it has read all inputs; except an output and the input that its node may overwrite
- *     (d9_op_info.may_overwrite_input), and
- *   - all outputs of its nodes before the last one are internal (d9_site_internal), unless the rule has a `match`
- *     function. The rule must then write an output that is not internal if another rule reads it. */
+ *     (d9_op_info.may_overwrite_input).
+ * A rule for a chain has `match`, which decides. If it accepts a chain in which an output of a node before the last one
+ * is not internal (d9_site_internal), the rule must write that output if another rule reads it. */
 #pragma once
 
 #include "backends/backend.h"
@@ -37,7 +37,7 @@ typedef struct d9_rule {
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
     bool in_f32;                        /* as in d9_rule_time */
-    bool (*match)(const d9_site *site); /* NULL: the conditions above suffice */
+    bool (*match)(const d9_site *site); /* NULL, for one node only: equal ops suffice */
     /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
      * rule reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);

@@ -32,16 +32,6 @@ bool d9_site_internal(const d9_site *site, d9_value_id value) {
     return true;
 }
 
-/* True if all outputs of the nodes before the last one are internal. */
-static bool all_internal(const d9_site *site) {
-    for (int n = 0; n + 1 < site->node_count; n++)
-        for (int i = 0; i < site->nodes[n]->output_count; i++) {
-            d9_value_id value = site->nodes[n]->outputs[i];
-            if (value != D9_NONE && !d9_site_internal(site, value)) return false;
-        }
-    return true;
-}
-
 bool d9_values_overlap(const d9_value *a, const d9_value *b) {
     if (a->buffer != b->buffer) return false;
     int64_t a_bytes = d9_shape_count(&a->shape) * (int64_t)d9_type_bytes(a->type);
@@ -98,6 +88,5 @@ bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
         if (site->nodes[n]->op != rule->ops[n] || !d9_when_equal(&site->nodes[n]->when, &site->nodes[0]->when))
             return false;
     if (rule->node_count > 1 && boundary_overlaps(site)) return false;
-    if (rule->node_count > 1 && !rule->match && !all_internal(site)) return false;
     return !rule->match || rule->match(site);
 }
