@@ -282,31 +282,17 @@ D9_INLINE void run_backward(const cell_size size, backward_cell *cell, const str
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
 
-void D9_LOOP_NAME(recur_forward)(const struct d9_recur_part *p) {
-    switch (p->layer->cell) {
-#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
-    case D9_CELL_##id:                                                                                                 \
-        forward_##id(p);                                                                                               \
-        break;
+/* The functions of each cell, in the order of D9_CELL_... */
+static const struct {
+    void (*forward)(const struct d9_recur_part *p), (*backward)(const struct d9_recur_part *p);
+} cells[] = {
+#define D9_CELL(id, name, gates, saved, memory, shared, doc) {forward_##id, backward_##id},
 #include "kernels/formulas/cells.def"
 #undef D9_CELL
-    default:
-        break;
-    }
-}
+};
 
-void D9_LOOP_NAME(recur_backward)(const struct d9_recur_part *p) {
-    switch (p->layer->cell) {
-#define D9_CELL(id, name, gates, saved, memory, shared, doc)                                                           \
-    case D9_CELL_##id:                                                                                                 \
-        backward_##id(p);                                                                                              \
-        break;
-#include "kernels/formulas/cells.def"
-#undef D9_CELL
-    default:
-        break;
-    }
-}
+void D9_LOOP_NAME(recur_forward)(const struct d9_recur_part *p) { cells[p->layer->cell].forward(p); }
+void D9_LOOP_NAME(recur_backward)(const struct d9_recur_part *p) { cells[p->layer->cell].backward(p); }
 
 /* ---- embeddings ---- */
 
