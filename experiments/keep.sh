@@ -17,20 +17,23 @@ usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 archive() { # FOLDER: to standard output
     (cd "$1" && find . -type f ! -name '*.safetensors' ! -path './report/*' ! -path ./report.html \
-        ! -path ./summary.txt ! -path ./records.tar.gz -printf '%P\n' | LC_ALL=C sort |
+        ! -path ./summary.txt ! -path './records.tar*' -printf '%P\n' | LC_ALL=C sort |
         tar --create --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --files-from=-)
 }
 
 pack() { # FOLDER KEPT
+    [ -n "$(find "$1" -type f -print -quit)" ] || { echo "keep.sh: $1 has no files" >&2; exit 2; }
     mkdir -p "$2"
-    archive "$1" | gzip -9n >"$2/records.tar.gz"
+    archive "$1" >"$2/records.tar"
+    gzip -9n --suffix .part "$2/records.tar"
+    mv "$2/records.tar.part" "$2/records.tar.gz"
     [ ! -f "$1/summary.txt" ] || [ "$1" -ef "$2" ] || cp "$1/summary.txt" "$2"
     (cd "$2/../.." && sha256sum */*/records.tar.gz >archives.sha256)
 }
 
 unpack() { # KEPT FOLDER
     mkdir -p "$2"
-    gzip -dc "$1/records.tar.gz" | tar --extract --directory "$2"
+    tar --extract --gzip --file "$1/records.tar.gz" --directory "$2"
 }
 
 report() { # KEPT FOLDER DAWN9

@@ -33,6 +33,12 @@ for kept in cpu/first-trick cpu/verify gpu/h200-ladder; do
     gzip -dc "packed/$kept/records.tar.gz" | cmp -s - committed.tar || fail "keep.sh packs $kept in another way"
 done
 
+observe "$keep" pack mistyped "packed/$kept"
+is $status 2 "status of packing a folder that is not there"
+gzip -dc "packed/$kept/records.tar.gz" | cmp -s - committed.tar || fail "a mistyped folder changed the archive"
+observe "$keep" unpack mistyped unpacked/cpu/none
+[ $status != 0 ] || fail "unpacked an archive that is not there"
+
 # ---- experiments: tables ----
 tables() { # KEPT TABLE...
     kept=$1 name=${1#*/}
