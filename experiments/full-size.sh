@@ -112,8 +112,8 @@ hours_of() { # EXPERIMENT EPOCHS: evaluations after every epoch take about a ten
 keep() {
     rm -rf "$work/finished"
     mkdir -p "$work/finished"
-    (cd "$work/$1" && find . -name result.json -printf '%h\n' | tar --create --files-from=- experiment.json sittings.tsv) |
-        tar --extract --directory "$work/finished"
+    (cd "$work/$1" && find . -name result.json -printf '%h\0' |
+        xargs -0 cp -r --parents --target-directory "$work/finished" experiment.json sittings.tsv)
     experiments/keep.sh pack "$work/finished" "$kept/$1"
     rm -rf "$work/finished"
 }
@@ -129,18 +129,18 @@ add_sitting() { # EXPERIMENT ARM SEED END
 
 train() { # EXPERIMENT SHARD TOTAL ARM SEED
     echo "$(date '+%H:%M') $1 $4 seed $5"
-    status=0
+    status=0 stopped=''
     prefix='exec nice -n 19' # exec: the child that a signal ends is dawn9 itself
     experiment "$1" --shard "$2/$3" --quiet &
     child=$!
     prefix=''
-    trap 'kill -TERM $child 2>/dev/null' INT TERM HUP
+    trap 'stopped=143; kill -TERM $child 2>/dev/null' INT TERM HUP
     wait $child || status=$?
-    [ $status -le 128 ] || { wait $child || status=$?; } # a trap had ended the first wait
+    [ $status -le 128 ] || { status=0; wait $child || status=$?; } # a trap had ended the first wait
     trap - INT TERM HUP
     add_sitting "$1" "$4" "$5" "$status"
-    [ $status != 0 ] || keep "$1"
-    [ $status = 0 ] || { echo "full-size.sh: the run ended with status $status; the same command goes on" >&2; exit $status; }
+    [ $status != 0 ] || { keep "$1"; status=${stopped:-0}; }
+    [ $status = 0 ] || { echo "full-size.sh: stopped with status $status; the same command goes on" >&2; exit $status; }
 }
 
 build

@@ -8,7 +8,7 @@ printf '#!/bin/sh\necho abc1234\n' >"$scratch/bin/git" && chmod +x "$scratch/bin
 
 # The stub has a few arms of each experiment. It appends a line to `calls` for each run, with its --set and priority,
 # and to `benches` for each timed configuration. If the file `broken` exists, it fails before it makes a folder; if
-# `hold` exists, a run writes a checkpoint and waits for SIGTERM.
+# `hold` exists, a run writes a checkpoint and waits for SIGTERM; if it is not empty, the run then finishes.
 export STUB="$PWD/stub"
 mkdir "$STUB"
 cat >$work/program/build/dawn9 <<'STUB'
@@ -79,8 +79,10 @@ echo "{}" >"$out/experiment.json"
 echo "$name $run$edits nice $(nice)$resumed" >>"$STUB/calls"
 if [ -f "$STUB/hold" ]; then
     echo weights >"$folder/checkpoint.safetensors"
-    trap 'exit 143' TERM
-    while :; do sleep 0.05; done
+    end=''
+    trap 'end=1' TERM
+    while [ -z "$end" ]; do sleep 0.05; done
+    [ -s "$STUB/hold" ] || exit 143
 fi
 rm -f "$folder/checkpoint.safetensors"
 echo weights >"$folder/final.safetensors"
@@ -111,7 +113,7 @@ trained ''
 : >"$STUB/broken"
 observe sh $script
 [ $status = 6 ] || fail "status $status, 6 expected"
-has "$err" 'the run ended with status 6'
+has "$err" 'stopped with status 6'
 has $work/ladder-precision/sittings.tsv '^f32	1	6	abc1234	Stub of a processor	[0-9.]+ [0-9.]+ [0-9.]+$'
 rm "$STUB/broken"
 [ ! -e $kept ] || fail "a failed run was packed"
@@ -122,12 +124,18 @@ observe signalled TERM "$STUB/calls" sh $script
 [ $status = 143 ] || fail "status $status, 143 expected"
 trained 'ladder-precision f32/seed1 nice 19'
 [ ! -e $kept ] || fail "an interrupted run was packed"
+
+# ---- a run that finishes although it was interrupted is packed, and no other is started ----
+echo finish >"$STUB/hold"
+observe signalled TERM "$STUB/calls" sh $script
+[ $status = 143 ] || fail "status $status, 143 expected"
+trained 'ladder-precision f32/seed1 nice 19 resumed'
+packed ladder-precision | grep -q '^runs/f32/seed1/result.json$' || fail "a run that finished was not packed"
 rm "$STUB/hold"
 accepts sh $script
 says 'no further run is missing$' '^[0-9:]+ airbench-seeds airbench94 seed 10$'
 ladder() { for arm in "$@"; do echo "ladder $arm precision=f32 nice 19"; done; }
 {
-    echo 'ladder-precision f32/seed1 nice 19 resumed'
     echo 'ladder-precision bf16/seed1 nice 19'
     ladder 01-baseline/seed1 12-flip-tta/seed1
     echo 'convergence final,train.epochs=80/seed1 nice 19'
