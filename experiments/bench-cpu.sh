@@ -12,9 +12,9 @@ set -eu
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 2 ] || { usage >&2; exit 2; }
-precision=$1 out=$2 rounds=${3-3} epochs=${4-3}
+mkdir -p "$2"
+precision=$1 out=$(cd "$2" && pwd) rounds=${3-3} epochs=${4-3}
 cd "$(dirname "$0")/.."
-mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} config=configs/dawn94.yaml
 
 round=1

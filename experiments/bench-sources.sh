@@ -14,9 +14,9 @@ set -eu
 usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
-out=$1 rounds=${2-3}
+mkdir -p "$1/alone"
+out=$(cd "$1" && pwd) rounds=${2-3}
 cd "$(dirname "$0")/.."
-mkdir -p "$out/alone"
 dawn9=${DAWN9-build/dawn9}
 cp "$dawn9" "$out/alone/dawn9" # without oneDNN's module beside it, as in a build without oneDNN
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"

@@ -17,9 +17,9 @@ set -eu
 usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
-out=$1 rounds=${2-3}
+mkdir -p "$1"
+out=$(cd "$1" && pwd) rounds=${2-3}
 cd "$(dirname "$0")/.."
-mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)}
 networks=${NETWORKS-vgg resnet18 resnet50 densenet121 airbench94 features}
 {

@@ -6,8 +6,7 @@
 # usage: experiments/parallel-speed.sh [BUILD] [PAIRS]      default: build 3
 set -eu
 case ${1-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-cd "$(dirname "$0")/.."
-build=$(cd "${1-build}" && pwd) pairs=${2-3}
+build=$(cd "${1-$(dirname "$0")/../build}" && pwd) pairs=${2-3}
 folder=$(mktemp -d -t dawn9-parallel.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -18,9 +18,9 @@ set -eu
 usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
-out=$1 rounds=${2-3}
+mkdir -p "$1"
+out=$(cd "$1" && pwd) rounds=${2-3}
 cd "$(dirname "$0")/.."
-mkdir -p "$out"
 dawn9=${DAWN9-build/dawn9} backend=${BACKEND-auto} config=${CONFIG-configs/resnet18.yaml}
 depths=${DEPTHS-18 34 50 101 152} memory=${MEMORY-16G}
 

@@ -8,11 +8,9 @@
 # missing, prints how long each of the three recipes takes on this machine, and trains. It can be interrupted and
 # started again: finished parts are kept, and training resumes from its checkpoint (--resume).
 set -eu
+case ${1-} in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 
-case ${1-} in
--h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-esac
 recipe=dawn94
 case ${1--} in
 -*) ;;

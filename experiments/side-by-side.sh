@@ -10,11 +10,11 @@ set -eu
 usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 1 ] || { usage >&2; exit 2; }
-cd "$(dirname "$0")/.."
-out=$1 rounds=${2-3}
+mkdir -p "$1"
+out=$(cd "$1" && pwd) rounds=${2-3}
 shift $(($# > 1 ? 2 : 1))
+cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9}
-mkdir -p "$out"
 
 # dawn9 itself makes waiting threads sleep; a setting of the caller would replace this behaviour.
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME

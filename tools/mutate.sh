@@ -7,13 +7,12 @@
 # usage: tools/mutate.sh [N [SEED [PATH]]]: N mutants (20) chosen with SEED (1) in the C files below PATH (all of the product)
 # Environment: TESTS, a regular expression for names of the tests that count; JOBS, the number of parallel compilers.
 set -eu
-cd "$(dirname "$0")/.."
-
 case $#:${1-} in
 [0-3]:[0-9]*) ;;
 0:) ;;
 *) sed -n 's/^# usage/usage/p' "$0" >&2; exit 2 ;;
 esac
+cd "$(dirname "$0")/.."
 
 tree=$PWD/build/mutate
 commit=$(git rev-parse HEAD)

@@ -153,6 +153,20 @@ says '^D9_MEASURED\(silu, "other", D9_ADDED, 0, "gelu", 3, -1\.0000, -2\.0000, 0
 grep -v '^D9_MEASURED' "$out" >head.def
 grep -v '^D9_MEASURED\|^    ' "$source/tricks/measured.def" | cmp -s - head.def || fail "tricks/measured.def was not made by measured.py"
 
+# ---- scripts: -h works from any folder, and a relative argument is of the caller's folder ----
+for script in "$source"/experiments/*.sh "$source"/experiments/gpu/*.sh; do
+    case $script in */keep.sh | */full-size.sh) continue ;; esac # have no -h
+    prints '^usage: experiments/' env -C "$source/docs" sh "../${script#"$source/"}" -h
+done
+for words in 'bench-cpu f32 made' 'bench-sources made' 'networks made' 'precision made' 'rosetta made' 'side-by-side made' \
+    'speed made' 'text made . .'; do
+    # shellcheck disable=SC2086 # several words
+    observe env DAWN9=false sh "$source/experiments/${words%% *}.sh" ${words#* } # ends at the first measurement
+    [ -d made ] || fail "experiments/${words%% *}.sh: OUT is not below the caller's folder"
+    rm -rf made
+done
+mkdir made && accepts sh "$source/experiments/parallel-speed.sh" made 0
+
 # ---- the manual page: its parts, and no warning of groff ----
 accepts "$dawn9" help --man
 same "$out" "$build/man/dawn9.1" "man/dawn9.1 in the build folder is not that of dawn9 help --man"

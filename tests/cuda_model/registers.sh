@@ -7,13 +7,12 @@
 # to FOLDER (default: build-registers). Takes two minutes on two cores. Needs python3 and nvcc (CUDA 12.8 or later, for
 # all architectures).
 set -eu
-cd "$(dirname "$0")/../.."
-
 write=
 case ${1-} in
 -h | --help) sed -n '4,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
 --write) write=yes; shift ;;
 esac
+cd "$(dirname "$0")/../.."
 build=${1-build-registers}
 
 mkdir -p "$build"

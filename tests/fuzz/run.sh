@@ -7,13 +7,12 @@
 #
 # Needs (Debian packages): clang, libclang-rt-dev, libomp-dev, and what dawn9 is built with.
 set -eu
-cd "$(dirname "$0")/../.."
-
 seconds=20
 case ${1-} in
 -h | --help) sed -n '/^# usage/,/^#$/s/^# //p' "$0"; exit 0 ;;
 [0-9]*) seconds=$1; shift ;;
 esac
+cd "$(dirname "$0")/../.."
 cmake -G Ninja -S . -B build-sanitized -DDAWN9_SANITIZE=address,undefined -DDAWN9_CUDA=OFF \
     -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DDAWN9_FUZZ_SECONDS="$seconds" >/dev/null
 cmake --build build-sanitized --target fuzz_targets
