@@ -135,8 +135,8 @@ d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node,
     static const char tricks[] = "tricks.";
     const size_t length = strlen(tricks);
     if (strncmp(key, tricks, length) != 0 || d9_trick_index(key + length) < 0) return D9_OK;
-    return d9_config_edits_add(spec->context, spec->arena, &draft->edits,
-                               (d9_config_edit){D9_EDIT_WITH, key + length, NULL, node, false});
+    d9_config_edit edit = {D9_EDIT_WITH, key + length, NULL, node, false};
+    return d9_config_edits_append(spec->context, spec->arena, &draft->edits, &(d9_config_edits){&edit, 1, 1, false});
 }
 
 /* Sets the key of one axis to `value` in the draft of a grid point: adds the edit, fills its row of the point, and

@@ -118,6 +118,7 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     d9_status status;
     arm_head head = {0};
     char *path;
+    d9_config_edits own = {0};
     d9_draft draft = {.name = arm->key, .node = arm, .published = d9_tree_find(arm, "published")};
     D9_TRY(d9_values_bind(spec->context, spec->arena, arm, &(d9_binding){arm_options, &head}, 1, arm_others));
     const char *config = head.config ? head.config : spec->head.config;
@@ -129,7 +130,8 @@ static d9_status read_arm(d9_spec *spec, const d9_tree *arm) {
     const d9_tree *said = d9_tree_find(head.config ? arm : spec->root, "config");
     if (said) draft.node = said;
     D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &spec->shared));
-    D9_TRY(read_edits(spec, arm, &draft.edits));
+    D9_TRY(read_edits(spec, arm, &own));
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft.edits, &own));
     D9_TRY(resolve_points(spec, &draft));
 done:
     return status;

@@ -91,6 +91,17 @@ TEST(a_grid_switches_tricks_on, setup) {
     assert_string_not_equal(experiment->arms[1].config_hash, experiment->arms[2].config_hash);
 }
 
+/* Of the same trick, an edit of the arm replaces one of every arm, and the grid's replaces both. */
+TEST(edits_of_every_arm_come_first, setup) {
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\nwithout: [ema]\nset: {tricks.flip: off}\n"
+                                                "arms: {plain: {}, more: {with: [ema, flip], without: [cutout]}}\n"
+                                                "grid: {tricks.cutout: [{size: 4}]}\n");
+    for (int i = 0; i < 2; i++) {
+        const bool *on = experiment->arms[i].config->trick_on;
+        assert_ints(on[d9_trick_index("ema")], i, on[d9_trick_index("flip")], i, on[d9_trick_index("cutout")], 1);
+    }
+}
+
 TEST(the_command_line_comes_last, setup) {
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "train.momentum=0.5"};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}, .seeds = 2};
