@@ -53,6 +53,28 @@ static json_t *value_json(const char *text) {
 /* Reduces an absolute path to its file name, because records contain no absolute paths. */
 static const char *portable_path(const char *path) { return *path == '/' ? d9_text_file_name(path) : path; }
 
+/* True if the value of a key begins at `at`, also within a list or a map: KEY=VALUE, {KEY: VALUE}, [VALUE, VALUE]. */
+static bool begins_value(const char *text, const char *at) {
+    return at > text && (strchr("=\"'[{", at[-1]) || (at > text + 1 && at[-1] == ' ' && strchr(":,", at[-2])));
+}
+
+/* Adds the edit as on a command line, with the names of files in place of absolute paths. */
+static void add_edit(const d9_config_edit *edit, d9_text *text) {
+    d9_config_edit shown = *edit;
+    d9_text words;
+    d9_text_init(text->context, &words);
+    for (const char *at = edit->text, *end; *at; at = end) {
+        const bool path = *at == '/' && begins_value(edit->text, at);
+        end = at + (path ? strcspn(at, "\"',]}") : 1);
+        for (const char *c = at; path && c + 1 < end; c++)
+            if (*c == '/') at = c + 1;
+        d9_text_add(&words, "%.*s", (int)(end - at), at);
+    }
+    shown.text = d9_text_get(&words);
+    d9_config_edit_write(&shown, text);
+    d9_text_free_part(&words, text);
+}
+
 d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experiment, const char *verb,
                                     const char *const *only, int only_count, const d9_experiment_options *options) {
     d9_status status;
@@ -64,7 +86,7 @@ d9_status d9_experiment_set_command(d9_context *context, d9_experiment *experime
     for (int i = 0; i < only_count; i++) d9_text_add(&text, "%s%s", i ? "," : " --only ", only[i]);
     for (int i = 0; i < options->edits.count; i++) {
         d9_text_add(&text, " ");
-        d9_config_edit_write(&options->edits.items[i], &text);
+        add_edit(&options->edits.items[i], &text);
     }
     if (options->data) d9_text_add(&text, " --data ");
     if (options->data) d9_text_add_shell_word(&text, *options->data == '/' ? "DIR" : options->data);
@@ -85,7 +107,7 @@ static d9_status edits_json(d9_context *context, const d9_config_edits *edits, b
         d9_text text;
         if (edits->items[i].shared != shared) continue;
         d9_text_init(context, &text);
-        d9_config_edit_write(&edits->items[i], &text);
+        add_edit(&edits->items[i], &text);
         json_array_append_new(*list, d9_json_text(d9_text_get(&text)));
         status = d9_text_status(&text);
         d9_text_free(&text);

@@ -276,6 +276,22 @@ TEST(the_record_lists_arms_and_runs, setup) {
     assert_int_equal(run_folder_count(out, ""), 1); /* the lock file is removed */
 }
 
+/* A record has the name of a file in place of an absolute path. */
+TEST(a_record_holds_no_absolute_path, setup) {
+    static const char yaml[] = "config: tiny.yaml\nset: {data: {path: \"/home/a b/images\"}, title: loss / epoch}\n"
+                               "arms: {a: {set: {backend_options.choices: /home/x/choices}}}\n";
+    d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "data.path=\"/home/data/\""};
+    const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}};
+    const char *out = run_path(experiment_folder, "out");
+    d9_experiment *experiment;
+    OK(experiment_load_with(yaml, &options, &experiment));
+    OK(d9_experiment_write(&context, experiment, out));
+    const char *text = (const char *)run_read_file(run_path(out, "experiment.json"), NULL);
+    assert_null(strstr(text, "/home"));
+    static const char *const held[] = {"\"images\\\"", "=\\\"data/\\\"", ".choices=choices\"", "=loss / epoch"};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) assert_non_null(strstr(text, held[i]));
+}
+
 TEST(a_folder_keeps_its_arms_and_seeds, setup) {
     const char *out = run_path(experiment_folder, "out");
     d9_experiment *experiment =
