@@ -23,7 +23,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK = 4096 /* values; Python pickles 1000 entries at a time */, RANK = 4, MAX_PICKLE_BYTES = 4 << 20 };
+enum {
+    STACK = 4096 /* values; Python pickles 1000 entries at a time */,
+    RANK = 4,
+    MAX_PICKLE_BYTES = 4 << 20,
+    SHARED = 4 /* tensors of one storage, as in a network with tied weights, on average */
+};
+#define STATE_DICT "must be a state dict, saved by torch.save(model.state_dict(), FILE)"
 
 typedef enum kind {
     MARK,
@@ -87,8 +93,8 @@ typedef struct reader {
     int depth;
     value *memo; /* (size) */
     int64_t memo_count;
-    size_t bytes_left; /* for copies of tensors, at first the size of the file. Tensors may share a storage, and each is
-                        * copied: without a limit a small file could fill the memory */
+    size_t bytes_left; /* for copies of tensors, at first SHARED times the size of the file. Tensors may share a
+                        * storage, and each is copied: without a limit a small file could fill the memory */
 } reader;
 
 static d9_status fail_pickle(const reader *r, const char *what) {
@@ -236,7 +242,8 @@ static d9_status make_tensor(reader *r, const value *tuple) {
     const int64_t elements = (int64_t)items[0].as.storage->size / bytes;
     if (offset > elements || count > elements - offset) D9_TRY(fail_pickle(r, "a tensor ends behind its storage"));
     tensor->size = (size_t)(count * bytes);
-    if (tensor->size > r->bytes_left) D9_TRY(fail_pickle(r, "the tensors share storages and are larger than the file"));
+    if (tensor->size > r->bytes_left)
+        D9_TRY(fail_pickle(r, "the tensors share storages and are much larger than the file"));
     r->bytes_left -= tensor->size;
     D9_TRY(D9_ARENA_ALLOCATE(r->context, r->arena, tensor->size, &copy));
     memcpy(copy, items[0].as.storage->bytes + offset * bytes, tensor->size);
@@ -276,10 +283,10 @@ static d9_status read_global(reader *r) {
     const char *end = memchr(text, '\n', left),
                *last = end ? memchr(end + 1, '\n', left - (size_t)(end - text) - 1) : NULL;
     if (!last) return fail_pickle(r, "truncated");
-    return d9_fail(r->context, D9_DATA,
-                   "%s: holds %.*s.%.*s; must be a state dict, saved by torch.save(model.state_dict(), FILE)", r->path,
-                   (int)(end - text < 80 ? end - text : 80), text, (int)(last - end - 1 < 80 ? last - end - 1 : 80),
-                   end + 1);
+    const bool storage = strncmp(text, "torch\n", 6) == 0 && last - end > 8 && strncmp(last - 7, "Storage", 7) == 0;
+    return d9_fail(r->context, D9_DATA, "%s: holds %.*s.%.*s; %s", r->path, (int)(end - text < 80 ? end - text : 80),
+                   text, (int)(last - end - 1 < 80 ? last - end - 1 : 80), end + 1,
+                   storage ? "its tensors must be of float, half, bfloat16, double, long, int or byte" : STATE_DICT);
 }
 
 /* Reads a little-endian number of `bytes` bytes, at most 4. */
@@ -411,8 +418,8 @@ static d9_status run_opcode(reader *r, uint8_t opcode) {
     default:
         break;
     }
-    return d9_fail(r->context, D9_DATA, "%s: data.pkl, byte %zu: opcode 0x%02x is not one of a state dict", r->path,
-                   r->at - 1, opcode);
+    return d9_fail(r->context, D9_DATA, "%s: holds more than tensors (data.pkl, byte %zu: opcode 0x%02x); " STATE_DICT,
+                   r->path, r->at - 1, opcode);
 }
 
 static d9_status read_pickle(reader *r, value *result) {
@@ -480,9 +487,8 @@ static int by_name(const void *a, const void *b) {
 static d9_status take_tensors(const reader *r, const dictionary *dict, d9_safetensors *made) {
     d9_status status;
     if (dict->other || dict->count == 0)
-        return d9_fail(r->context, D9_DATA,
-                       "%s: %s is not a tensor; must be a state dict, saved by torch.save(model.state_dict(), FILE)",
-                       r->path, dict->other ? dict->other : "the content");
+        return d9_fail(r->context, D9_DATA, "%s: %s is not a tensor; " STATE_DICT, r->path,
+                       dict->other ? dict->other : "the content");
     D9_TRY(D9_ARENA_ALLOCATE(r->context, &made->arena, dict->count, &made->tensors));
     qsort(dict->tensors, (size_t)dict->count, sizeof *dict->tensors, by_name);
     for (int i = 0; i < dict->count; i++) {
@@ -518,7 +524,8 @@ d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t
         return d9_fail(context, D9_DATA, "%s: saved by PyTorch before version 1.6; load and save it in a later one",
                        path);
     D9_TRY(D9_ALLOCATE(context, 1, "a file of PyTorch", &made));
-    reader r = {.context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .bytes_left = size};
+    reader r = {
+        .context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .bytes_left = SHARED * size};
     D9_TRY(d9_zip_open(context, &scratch, path, bytes, size, &r.zip));
     D9_TRY(find_pickle(&r));
     D9_TRY(read_pickle(&r, &result));
