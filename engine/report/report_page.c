@@ -17,6 +17,8 @@ typedef struct page {
     d9_text *text;
 } page;
 
+#define WEIGHTS " --set train.from=WEIGHTS" /* in the command of a run that records only the checksum of this file */
+
 static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
     d9_text_add(text, "<p class=%s>", class);
@@ -115,9 +117,13 @@ static void put_plots(page *page) {
 static void put_runs(page *page) {
     put_tables(page, true);
     if (!*page->report->command) return;
-    d9_text_add(page->text, "<section><h2>Reproduce</h2>\n<p>With dawn9 at the commit of the table above, %s%s:</p>\n",
+    d9_text_add(page->text,
+                "<section><h2>Reproduce</h2>\n<p>With dawn9 at the commit of the table above, %s%s%s:</p>\n",
                 page->report->experiment ? "in the folder that these paths start from" : "beside this folder",
-                strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "");
+                strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "",
+                strstr(page->report->command, WEIGHTS)
+                    ? "; WEIGHTS is the file of the initial weights, whose checksum is in config.yaml"
+                    : "");
     d9_text_add(page->text, "<pre>");
     for (const char *line = page->report->command, *end; *line; line = end + (*end == '\n')) {
         d9_text one;
@@ -163,12 +169,16 @@ static void add_path(const char *before, const char *folder, const char *below, 
     d9_text_add_shell_word(text, path);
 }
 
+/* Text in the run's configuration; "" if there is none. */
+static const char *config_text(const json_t *result, const char *section, const char *key) {
+    const json_t *map = json_object_get(json_object_get(result, "config"), section);
+    const char *text = json_string_value(json_object_get(map, key));
+    return text ? text : "";
+}
+
 /* True if the run read a folder of data. Its path is relative or not recorded, so the command gets --data DIR. */
 static bool reads_data_folder(const json_t *result) {
-    const json_t *data = json_object_get(json_object_get(result, "config"), "data");
-    const char *name = json_string_value(json_object_get(data, "dataset")),
-               *path = json_string_value(json_object_get(data, "path"));
-    return (path && *path) || (name && d9_dataset_needs_path(name));
+    return *config_text(result, "data", "path") || d9_dataset_needs_path(config_text(result, "data", "dataset"));
 }
 
 /* Adds a command per finished run, which trains from the run's config.yaml (with its seed), then `dawn9 report`. */
@@ -183,6 +193,7 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
         add_path("dawn9 train ", name, below, text);
         add_path(" --out ", "runs/again", out, text);
         if (reads_data_folder(report->runs[i].result)) d9_text_add(text, " --data DIR");
+        if (*config_text(report->runs[i].result, "train", "from")) d9_text_add(text, WEIGHTS);
         d9_text_add(text, "\n");
     }
     d9_text_add(text, "dawn9 report runs/again");

@@ -36,6 +36,10 @@ rejects 2 'high/config.yaml train.from sha256' \
     "$dawn9" train basic.yaml --out high --resume --set train.from=low.safetensors --set "$still"
 rejects 2 'train.from' "$dawn9" train basic.yaml --out high --resume --set "$still"
 rejects 2 "train.from sha256:$sum" "$dawn9" train high/config.yaml --out again
+accepts "$dawn9" report high
+has high/report.html 'config.yaml --out runs/again --set train.from=WEIGHTS$' 'WEIGHTS is the file of the initial weights'
+accepts "$dawn9" train high/config.yaml --out reproduced --quiet --set train.from=moved/other.name
+same_bits high reproduced
 
 # ---- weights from the folder of a run, which a run from them must not overwrite ----
 accepts "$dawn9" train basic.yaml --out folder --quiet --set train.from=first
