@@ -115,7 +115,7 @@ static d9_status make_table(d9_context *context, d9_report *report, const char *
         bool number = true;
         for (const d9_report_arm *arm = report->arms; arm < report->arms + report->arm_count; arm++)
             number = number && !json_is_string(json_object_get(json_object_get(arm_record(report, arm), "grid"), key));
-        columns[count++] = (d9_column){key, key, NULL, number ? D9_COLUMN_PLAIN : D9_COLUMN_TEXT, false};
+        columns[count++] = (d9_column){key, key, NULL, number ? D9_COLUMN_EXACT : D9_COLUMN_TEXT, false};
     }
     columns[count++] = (d9_column){"failure", "Failure", NULL, D9_COLUMN_TEXT, false};
     D9_TRY(d9_report_add_table(context, report, name, columns, (size_t)count, rows, table));

@@ -99,11 +99,12 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* Except in D9_COLUMN_PLAIN columns, the minus sign is as wide as a plus, and zero has no sign. In a column without
- * plus signs, a positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001). */
+/* Except in D9_COLUMN_PLAIN and _EXACT columns, the minus sign is as wide as a plus, and zero has no sign. In a column
+ * without plus signs, a positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001).
+ */
 static void html_number(const d9_column *column, double number, d9_text *text) {
-    if (column->digits == D9_COLUMN_PLAIN) {
-        d9_text_add(text, "%.4g", number);
+    if (column->digits == D9_COLUMN_PLAIN || column->digits == D9_COLUMN_EXACT) {
+        d9_text_add(text, "%.*g", column->digits == D9_COLUMN_PLAIN ? 4 : 10, number);
         return;
     }
     const double least = pow(10, -column->digits), rounded = fabs(number) < 0.5 * least ? 0 : number;

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include <jansson.h>
 
-enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */ };
+enum { D9_COLUMN_TEXT = -1, D9_COLUMN_PLAIN = -2 /* %.4g */, D9_COLUMN_EXACT = -4 /* %.10g */ };
 
 typedef struct d9_column {
     const char *key;     /* the column's name in TSV and JSON: accuracy_low */
@@ -20,7 +20,7 @@ typedef struct d9_column {
                           * the nearest earlier column that has a heading */
     const char *hint;    /* tool tip that explains the column; NULL: none. Of a column without heading: the text before
                           * its cells; NULL: " to " before a number (the end of an interval), a blank before a text */
-    int digits;          /* decimals on the page, or D9_COLUMN_TEXT or D9_COLUMN_PLAIN */
+    int digits;          /* decimals on the page, or D9_COLUMN_TEXT, _PLAIN or _EXACT */
     bool sign;           /* positive numbers are shown with a plus sign */
 } d9_column;
 

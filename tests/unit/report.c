@@ -688,8 +688,11 @@ REPORT_TEST(test_a_search_has_trials_and_a_frontier) {
 /* A lower perplexity is better. */
 REPORT_TEST(test_the_frontier_follows_the_measure) {
     kind = "search", measured = "perplexity";
-    add_trial("a,train.epochs=1", 10, 120), add_trial("b,train.epochs=1", 20, 130),
+    add_trial("a,train.epochs=1", 12.3456, 120), add_trial("b,train.epochs=1", 20, 130),
         add_trial("c,train.epochs=1", 30, 100);
     read_report();
     assert_column("frontier", "perplexity", "120 100");
+    d9_text *html = test_text();
+    d9_report_table_html(find_table("frontier"), html);
+    assert_holds(d9_text_get(html), ">0.123456</td>"); /* the drawn value, all its digits */
 }
