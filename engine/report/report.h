@@ -46,7 +46,9 @@ typedef struct d9_report_arm {
     int count;                                                   /* finished runs */
     double *scores;                                              /* (count), sorted by seed */
     int64_t *seeds;                                              /* (count), ascending */
-    d9_sample sample, seconds;                                   /* of the scores; of train_seconds */
+    double teraflop; /* mean of the runs, training and one evaluation; NAN: no finished run, or not recorded */
+    bool frontier;   /* of a search: no other arm is as good with as few operations (report_search.c) */
+    d9_sample sample, seconds; /* of the scores; of train_seconds */
     d9_estimate mean;
     int64_t met; /* finished runs whose final score reached the target; `met_share`: their share */
     d9_proportion met_share;

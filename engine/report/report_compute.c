@@ -29,7 +29,7 @@ double d9_report_mean_of(const d9_report *report, const d9_report_arm *arm, int 
 static d9_status collect_runs(d9_context *context, d9_report *report, int index) {
     d9_status status = D9_OK;
     d9_report_arm *arm = &report->arms[index];
-    double *seconds, trained = 0;
+    double *seconds, trained = 0, teraflop = 0;
     int timed = 0;
     const size_t most = (size_t)arm->planned + 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->scores));
@@ -50,9 +50,11 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         arm->configured_epochs =
             d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
         trained += d9_report_trained(report, run);
+        teraflop += d9_json_real(run->result, "train_teraflop") + d9_json_real(run->result, "evaluation_teraflop");
         arm->met += d9_measure_reaches(report->measure, run->score, report->target);
     }
     arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
+    arm->teraflop = arm->count > 0 ? teraflop / arm->count : NAN;
     d9_sample_describe(seconds, timed, &arm->seconds);
 done:
     return status;
@@ -108,6 +110,19 @@ static bool runs_are_subset(const d9_report *report, int arm, int other) {
         if (!shared) return false;
     }
     return true;
+}
+
+/* Index of the first arm that has all runs of the arm with index `arm`. */
+static int first_with_runs_of(const d9_report *report, int arm) {
+    const d9_report_run *end = report->runs + report->run_count, *own = report->runs;
+    int first = arm;
+    while (own < end && own->arm != arm) own++;
+    if (own == end) return 0; /* it has no runs */
+    for (const d9_report_run *run = report->runs; run < end; run++)
+        if (run->arm >= 0 && run->arm < first && strcmp(run->folder, own->folder) == 0 &&
+            runs_are_subset(report, arm, run->arm))
+            first = run->arm;
+    return first;
 }
 
 /* True if all finished runs of both arms were evaluated on the same images, texts or words. */
@@ -302,9 +317,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, report->arm_count, &report->series));
     for (int a = 0; a < report->arm_count; a++) {
-        int first = 0;
-        while (first < a && !runs_are_subset(report, a, first)) first++;
-        report->arms[a].runs_of = &report->arms[first];
+        report->arms[a].runs_of = &report->arms[first_with_runs_of(report, a)];
         D9_TRY(collect_runs(context, report, a));
         describe_arm(report, &report->arms[a]);
         D9_TRY(set_series(context, report, &report->arms[a]));
@@ -314,6 +327,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
     set_run_differences(report);
     colour_series(report);
     D9_TRY(set_epochs_saved(context, report));
+    if (report->search) d9_report_find_frontier(report);
 done:
     return status;
 }

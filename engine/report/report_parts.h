@@ -53,6 +53,7 @@ D9_MUST_USE d9_status d9_report_add_table(d9_context *context, d9_report *report
 D9_MUST_USE d9_status d9_report_tabulate(d9_context *context, d9_report *report);
 
 /* ---- report_search.c ---- */
+void d9_report_find_frontier(d9_report *report); /* sets `frontier` of each arm; the statistics must be computed */
 /* Adds the tables frontier and trials. */
 D9_MUST_USE d9_status d9_report_tabulate_search(d9_context *context, d9_report *report);
 enum { D9_REPORT_TERAFLOP = 4 }; /* column of the operations in the tables of a search */

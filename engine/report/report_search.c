@@ -10,32 +10,25 @@
 
 /* ---- trials and arms ---- */
 
-/* Mean TFLOP of an arm's finished runs; NAN: none has finished. */
-static double teraflop_of(const d9_report *report, const d9_report_arm *arm, int which) {
-    double sum = 0;
-    int count = 0;
-    (void)which;
-    for (const d9_report_run *run = report->runs; run < report->runs + report->run_count; run++) {
-        if (!run->result || run->arm < 0 || &report->arms[run->arm] != arm) continue;
-        sum += d9_json_real(run->result, "train_teraflop") + d9_json_real(run->result, "evaluation_teraflop");
-        count++;
-    }
-    return count ? sum / count : NAN;
-}
-
 static double cheapness(const d9_report *report, const d9_report_arm *arm, int which) {
-    return -teraflop_of(report, arm, which);
+    (void)report;
+    (void)which;
+    return -arm->teraflop;
 }
 
 static bool is_on_frontier(const d9_report *report, const d9_report_arm *arm) {
-    const double own = teraflop_of(report, arm, 0), gain = d9_report_mean_of(report, arm, 0);
+    const double own = arm->teraflop, gain = d9_report_mean_of(report, arm, 0);
     if (isnan(own)) return false;
     for (const d9_report_arm *other = report->arms; other < report->arms + report->arm_count; other++) {
-        const double its = teraflop_of(report, other, 0), its_gain = d9_report_mean_of(report, other, 0);
+        const double its = other->teraflop, its_gain = d9_report_mean_of(report, other, 0);
         const bool equal = its == own && its_gain == gain;
         if (other != arm && its <= own && its_gain >= gain && !(equal && other > arm)) return false;
     }
     return true;
+}
+
+void d9_report_find_frontier(d9_report *report) {
+    for (int a = 0; a < report->arm_count; a++) report->arms[a].frontier = is_on_frontier(report, &report->arms[a]);
 }
 
 static bool same_trial(const d9_report_arm *one, const d9_report_arm *other) {
@@ -130,8 +123,8 @@ static d9_status fill_row(d9_context *context, d9_report *report, const d9_repor
     const json_t *values = json_object_get(arm_record(report, arm), "grid");
     char *text;
     D9_TABLE_CELLS(table, row, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
-                   d9_real_cell(arm->mean.high), d9_real_cell(teraflop_of(report, arm, 0)), d9_real_cell(arm->count),
-                   d9_real_cell(rung), d9_text_cell(is_on_frontier(report, arm) ? "yes" : ""));
+                   d9_real_cell(arm->mean.high), d9_real_cell(arm->teraflop), d9_real_cell(arm->count),
+                   d9_real_cell(rung), d9_text_cell(arm->frontier ? "yes" : ""));
     for (int column = HEAD; column < last; column++) {
         const json_t *value = json_object_get(values, table->columns[column].key);
         if (table->columns[column].digits != D9_COLUMN_TEXT) {
@@ -154,7 +147,7 @@ static d9_status make_frontier_table(d9_context *context, d9_report *report) {
     const d9_report_arm *arm = NULL, *last;
     d9_report_table *table;
     int rows = 0, row = 0;
-    for (int i = 0; i < report->arm_count; i++) rows += is_on_frontier(report, &report->arms[i]);
+    for (int i = 0; i < report->arm_count; i++) rows += report->arms[i].frontier;
     D9_TRY(make_table(context, report, "frontier", rows, &table));
     table->title = "Frontier";
     D9_TRY(d9_report_expand(context, report,
@@ -163,7 +156,7 @@ static d9_status make_frontier_table(d9_context *context, d9_report *report) {
                             &table->note));
     while ((arm = d9_report_next(report, cheapness, 0, arm))) {
         const d9_report_arm *trial = arm;
-        if (!is_on_frontier(report, arm)) continue;
+        if (!arm->frontier) continue;
         while (trial > report->arms && same_trial(trial - 1, arm)) trial--;
         const bool alone = trial + 1 == report->arms + report->arm_count || !same_trial(trial, trial + 1);
         const int rung = alone ? rungs_finished(report, trial, &last) : (int)(arm - trial) + 1;
@@ -197,8 +190,7 @@ d9_status d9_report_tabulate_search(d9_context *context, d9_report *report) {
 /* ---- the verdict ---- */
 
 static void add_arm(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
-    d9_text_add(text, "%s with %.4g TFLOP", d9_measure_format(report->measure, arm->sample.mean).text,
-                teraflop_of(report, arm, 0));
+    d9_text_add(text, "%s with %.4g TFLOP", d9_measure_format(report->measure, arm->sample.mean).text, arm->teraflop);
 }
 
 void d9_report_judge_search(const d9_report *report, d9_text *text) {
@@ -214,7 +206,7 @@ void d9_report_judge_search(const d9_report *report, d9_text *text) {
         if (!best || d9_report_mean_of(report, arm, 0) > d9_report_mean_of(report, best, 0)) best = arm;
     }
     for (arm = NULL; (arm = d9_report_next(report, cheapness, 0, arm));) {
-        if (!is_on_frontier(report, arm)) continue;
+        if (!arm->frontier) continue;
         if (!first) first = arm;
         last = arm;
         on++;
