@@ -74,14 +74,15 @@ typedef struct d9_report_series {
     const char *label;
     int colour; /* 1..D9_REPORT_SERIES: number in the plots; 0: grey */
 } d9_report_series;
-enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 10, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 100 };
+enum { D9_REPORT_SERIES = 6, D9_REPORT_TABLES = 10, D9_REPORT_PLOTS = 12, D9_REPORT_CLASSES = 4096 };
 enum { D9_REPORT_BAND_RUNS = 3 }; /* fewest runs whose interval is drawn as a band */
 
 /* Confusion matrix: the final predictions of an arm's runs, summed. */
 typedef struct d9_report_predictions {
-    int arm, runs, classes;               /* classes 0: there are no predictions */
-    int64_t (*counts)[D9_REPORT_CLASSES]; /* [true class][predicted class] */
-    const char **names;                   /* (classes) */
+    int arm, runs, classes; /* classes, at most D9_REPORT_CLASSES; 0: there are no predictions */
+    int64_t *counts;        /* (classes, classes): true class, predicted class */
+    int64_t *images;        /* (classes): of each true class */
+    const char **names;     /* (classes) */
 } d9_report_predictions;
 
 typedef struct d9_report_lines {

@@ -32,6 +32,7 @@ static const d9_report_run *labelled_run(const d9_report *report, int arm) {
 
 /* Predictions of an arm's runs, summed. */
 typedef struct arm_counts {
+    int64_t label_count;
     d9_label_counts labels[LABELS_MAX];
     int64_t images; /* 0: no run stored predictions of these labels */
 } arm_counts;
@@ -39,29 +40,17 @@ typedef struct arm_counts {
 /* True if bits beyond those of `labels` labels are zero. */
 static bool fits_labels(double bits, int64_t labels) { return bits >= 0 && bits < (double)((int64_t)1 << labels); }
 
-/* Adds the predictions of a run, unless a sample has a bit beyond the labels. */
-static void add_predictions(const d9_run_predictions *read, int64_t labels, arm_counts *sum) {
+/* Adds the predictions of a run, unless a sample has a bit beyond the labels. `user`: arm_counts. */
+static d9_status add_predictions(d9_context *context, const d9_run_predictions *read, void *user) {
+    (void)context;
+    arm_counts *sum = user;
+    const int64_t labels = sum->label_count;
     for (int64_t i = 0; i < read->count; i++)
-        if (!fits_labels(read->label[i], labels) || !fits_labels(read->top1[i], labels)) return;
+        if (!fits_labels(read->label[i], labels) || !fits_labels(read->top1[i], labels)) return D9_OK;
     for (int64_t i = 0; i < read->count; i++)
         d9_label_counts_add(sum->labels, labels, (int32_t)read->label[i], (int32_t)read->top1[i]);
     sum->images += read->count;
-}
-
-static d9_status count_arm(d9_context *context, const d9_report *report, int arm, int64_t labels, arm_counts *sum) {
-    d9_status status = D9_OK;
-    d9_run_predictions read = {0};
-    *sum = (arm_counts){0};
-    for (int i = 0; labels > 0 && labels <= LABELS_MAX && i < report->run_count; i++) {
-        if (report->runs[i].arm != arm || !report->runs[i].result) continue;
-        D9_TRY(d9_run_predictions_read(context, report, &report->runs[i], &read));
-        add_predictions(&read, labels, sum);
-        d9_run_predictions_free(context, &read);
-        read = (d9_run_predictions){0};
-    }
-done:
-    d9_run_predictions_free(context, &read);
-    return status;
+    return D9_OK;
 }
 
 /* Fills the row of label number `index` of the run `first` from `counts` and with means over the arm's runs. */
@@ -90,8 +79,8 @@ static void fill_label(const d9_report *report, int arm, const d9_report_run *fi
 }
 
 /* Adds " Macro mean of base: precision 75.0%, recall 60.0%, F1 66.7%."; nothing without predictions. */
-static void add_macro(const d9_report *report, int arm, const arm_counts *counts, int64_t labels, d9_text *text) {
-    const d9_class_scores macro = d9_label_macro(counts->labels, labels);
+static void add_macro(const d9_report *report, int arm, const arm_counts *counts, d9_text *text) {
+    const d9_class_scores macro = d9_label_macro(counts->labels, counts->label_count);
     if (counts->images == 0) return;
     d9_text_add(text, " Macro mean of %s: precision %.1f%%, recall %.1f%%, F1 %.1f%%.", report->arms[arm].label,
                 macro.precision, macro.recall, macro.f1);
@@ -104,9 +93,11 @@ static d9_status fill_arms(d9_context *context, d9_report *report, d9_report_tab
     for (int arm = 0; arm < report->arm_count; arm++) {
         const d9_report_run *first = labelled_run(report, arm);
         const size_t labels = first ? json_array_size(labels_of(first)) : 0;
-        D9_TRY(count_arm(context, report, arm, (int64_t)labels, &counts));
+        counts = (arm_counts){.label_count = (int64_t)labels};
+        if (labels > 0 && labels <= LABELS_MAX)
+            D9_TRY(d9_report_visit_predictions(context, report, arm, add_predictions, &counts));
         for (size_t i = 0; i < labels; i++) fill_label(report, arm, first, i, &counts, table, row++);
-        add_macro(report, arm, &counts, (int64_t)labels, note);
+        add_macro(report, arm, &counts, note);
     }
 done:
     return status;

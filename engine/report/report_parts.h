@@ -97,6 +97,10 @@ typedef struct d9_run_predictions {
 D9_MUST_USE d9_status d9_run_predictions_read(d9_context *context, const d9_report *report, const d9_report_run *run,
                                               d9_run_predictions *predictions);
 void d9_run_predictions_free(d9_context *context, d9_run_predictions *predictions);
+/* Reads the predictions of each finished run of an arm, and calls `visit` with them. */
+typedef d9_status d9_predictions_visit(d9_context *context, const d9_run_predictions *predictions, void *user);
+D9_MUST_USE d9_status d9_report_visit_predictions(d9_context *context, const d9_report *report, int arm,
+                                                  d9_predictions_visit *visit, void *user);
 /* Fills report->predictions from the best arm whose runs stored predictions, and adds tables of classes and mistakes.
  * Does nothing if the measure has no by_class. */
 D9_MUST_USE d9_status d9_report_gather_predictions(d9_context *context, d9_report *report);

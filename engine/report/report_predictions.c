@@ -3,6 +3,8 @@
 #include "report/report_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/confusion.h"
 #include "core/system.h"
@@ -10,6 +12,7 @@
 
 enum {
     MATRIX_MAX = 20 /* classes; a larger matrix would be unreadable */,
+    ROWS_MAX = 100,       /* rows of the table of classes */
     PAIRS = 12,           /* mistakes listed in the table */
     DIGITS = 1,           /* decimals of percentages in matrix and tables */
     LEAST_COLOUR_MAX = 10 /* percent: keeps rare mistakes from getting the darkest colour */
@@ -50,29 +53,14 @@ void d9_run_predictions_free(d9_context *context, d9_run_predictions *prediction
     d9_release(context, predictions->confidence);
 }
 
-/* ---- the matrix ---- */
-
-/* Adds the predictions of a run, unless a class number is outside 0 to D9_REPORT_CLASSES - 1. */
-static void add_predictions(const d9_run_predictions *predictions, d9_report_predictions *sum) {
-    const double *top1 = predictions->top1, *label = predictions->label, most = D9_REPORT_CLASSES;
-    for (int64_t i = 0; i < predictions->count; i++)
-        if (!(top1[i] >= 0 && top1[i] < most && label[i] >= 0 && label[i] < most)) return;
-    for (int64_t i = 0; i < predictions->count; i++) {
-        const int row = (int)label[i], column = (int)top1[i], larger = row > column ? row : column;
-        sum->counts[row][column]++;
-        if (larger >= sum->classes) sum->classes = larger + 1;
-    }
-    sum->runs += predictions->count > 0;
-}
-
-static d9_status add_arm_predictions(d9_context *context, d9_report *report, int arm) {
+d9_status d9_report_visit_predictions(d9_context *context, const d9_report *report, int arm,
+                                      d9_predictions_visit *visit, void *user) {
     d9_status status = D9_OK;
     d9_run_predictions predictions = {0};
-    report->predictions.arm = arm;
     for (int r = 0; r < report->run_count; r++) {
         if (report->runs[r].arm != arm || !report->runs[r].result) continue;
         D9_TRY(d9_run_predictions_read(context, report, &report->runs[r], &predictions));
-        add_predictions(&predictions, &report->predictions);
+        D9_TRY(visit(context, &predictions, user));
         d9_run_predictions_free(context, &predictions);
         predictions = (d9_run_predictions){0};
     }
@@ -81,8 +69,41 @@ done:
     return status;
 }
 
-/* Sets class names as recorded by a run; a class without a name gets its number. */
-static d9_status name_classes(d9_context *context, d9_report *report, d9_report_predictions *predictions) {
+/* ---- the matrix ---- */
+
+/* Enlarges the matrix to `classes` classes. */
+static d9_status grow_matrix(d9_context *context, d9_arena *arena, int classes, d9_report_predictions *sum) {
+    int64_t *counts;
+    const d9_status status = D9_ARENA_ALLOCATE(context, arena, (size_t)classes * (size_t)classes, &counts);
+    if (status != D9_OK) return status;
+    for (int row = 0; row < sum->classes; row++)
+        memcpy(counts + (size_t)row * (size_t)classes, sum->counts + (size_t)row * (size_t)sum->classes,
+               (size_t)sum->classes * sizeof *counts);
+    sum->counts = counts;
+    sum->classes = classes;
+    return D9_OK;
+}
+
+/* Adds the predictions of a run, unless a class number is outside 0 to D9_REPORT_CLASSES - 1. `user`: the report. */
+static d9_status add_predictions(d9_context *context, const d9_run_predictions *predictions, void *user) {
+    d9_status status = D9_OK;
+    d9_report *report = user;
+    d9_report_predictions *sum = &report->predictions;
+    const double *top1 = predictions->top1, *label = predictions->label, most = D9_REPORT_CLASSES;
+    double largest = -1;
+    for (int64_t i = 0; i < predictions->count; i++) {
+        if (!(top1[i] >= 0 && top1[i] < most && label[i] >= 0 && label[i] < most)) return D9_OK;
+        largest = fmax(largest, fmax(top1[i], label[i]));
+    }
+    if ((int)largest >= sum->classes) D9_TRY(grow_matrix(context, &report->arena, (int)largest + 1, sum));
+    for (int64_t i = 0; i < predictions->count; i++) sum->counts[(int)label[i] * sum->classes + (int)top1[i]]++;
+    sum->runs += predictions->count > 0;
+done:
+    return status;
+}
+
+/* Sums the rows of the matrix, and sets class names as recorded by a run; a class without a name gets its number. */
+static d9_status describe_classes(d9_context *context, d9_report *report, d9_report_predictions *predictions) {
     d9_status status = D9_OK;
     char *name, number[16];
     const json_t *names = NULL;
@@ -90,7 +111,10 @@ static d9_status name_classes(d9_context *context, d9_report *report, d9_report_
         if (report->runs[r].arm == predictions->arm && report->runs[r].result)
             names = json_object_get(report->runs[r].result, "classes");
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, predictions->classes, &predictions->names));
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, predictions->classes, &predictions->images));
     for (int i = 0; i < predictions->classes; i++) {
+        for (int c = 0; c < predictions->classes; c++)
+            predictions->images[i] += predictions->counts[i * predictions->classes + c];
         const char *named = json_string_value(json_array_get(names, (size_t)i));
         snprintf(number, sizeof number, "%d", i);
         D9_TRY(d9_arena_copy(context, &report->arena, named ? named : number, &name));
@@ -102,14 +126,9 @@ done:
 
 /* ---- tables of classes and mistakes, data of the plot; `at` is an index into the matrix, row-major ---- */
 
-static int64_t count_at(const d9_report_predictions *predictions, int at) {
-    return predictions->counts[at / predictions->classes][at % predictions->classes];
-}
-
 static double percent_at(const d9_report_predictions *predictions, int at) {
-    int64_t images = 0;
-    for (int i = 0; i < predictions->classes; i++) images += predictions->counts[at / predictions->classes][i];
-    return images > 0 ? 100 * (double)count_at(predictions, at) / (double)images : 0;
+    const int64_t images = predictions->images[at / predictions->classes];
+    return images > 0 ? 100 * (double)predictions->counts[at] / (double)images : 0;
 }
 
 static const d9_column confusion_columns[] = {
@@ -124,10 +143,10 @@ static const d9_column confusion_columns[] = {
 static int next_mistake(const d9_report_predictions *predictions, int before) {
     int best = -1;
     for (int at = 0; at < predictions->classes * predictions->classes; at++) {
-        const int64_t count = count_at(predictions, at), limit = before < 0 ? INT64_MAX : count_at(predictions, before);
+        const int64_t count = predictions->counts[at], limit = before < 0 ? INT64_MAX : predictions->counts[before];
         if (count == 0 || at / predictions->classes == at % predictions->classes) continue;
         if (count > limit || (count == limit && at <= before)) continue;
-        if (best < 0 || count > count_at(predictions, best)) best = at;
+        if (best < 0 || count > predictions->counts[best]) best = at;
     }
     return best;
 }
@@ -158,7 +177,7 @@ static d9_status tabulate_confusions(d9_context *context, d9_report *report) {
         at = next_mistake(predictions, at);
         D9_TABLE_CELLS(table, row, d9_text_cell(predictions->names[at / predictions->classes]),
                        d9_text_cell(predictions->names[at % predictions->classes]),
-                       d9_real_cell((double)count_at(predictions, at) / predictions->runs),
+                       d9_real_cell((double)predictions->counts[at] / predictions->runs),
                        d9_real_cell(percent_at(predictions, at)));
     }
 done:
@@ -175,49 +194,52 @@ static const d9_column class_columns[] = {
     {"mistaken_percent", "Share of the class, %", NULL, DIGITS, false},
 };
 
-/* Returns the class at `place`, from 0, when classes are sorted by accuracy, the least accurate first; ties keep their
- * order. */
-static int class_at(const d9_report_predictions *predictions, int place) {
-    for (int class = 0; class < predictions->classes; class ++) {
-        int before = 0;
-        const double own = percent_at(predictions, class * predictions->classes + class);
-        for (int other = 0; other < predictions->classes; other++) {
-            const double its = percent_at(predictions, other * predictions->classes + other);
-            before += its < own || (its == own && other < class);
-        }
-        if (before == place) return class;
-    }
-    return 0;
+typedef struct class_accuracy {
+    int class;
+    double percent;
+} class_accuracy;
+
+/* The least accurate class first; ties keep their order. */
+static int by_accuracy(const void *a, const void *b) {
+    const class_accuracy *one = a, *other = b;
+    if (one->percent != other->percent) return one->percent < other->percent ? -1 : 1;
+    return one->class - other->class;
 }
 
 static d9_status tabulate_classes(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_predictions *predictions = &report->predictions;
-    const d9_confusion matrix = {predictions->counts[0], predictions->classes, D9_REPORT_CLASSES};
+    const int classes = predictions->classes, rows = classes < ROWS_MAX ? classes : ROWS_MAX;
+    const d9_confusion matrix = {predictions->counts, classes, classes};
     const d9_class_scores macro = d9_confusion_macro(&matrix);
+    class_accuracy *sorted;
     d9_report_table *table;
     const char *about;
-    char *note;
-    D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, predictions->classes, &table));
+    char *note, *shown = "";
+    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, classes, &sorted));
+    for (int i = 0; i < classes; i++) sorted[i] = (class_accuracy){i, percent_at(predictions, i * classes + i)};
+    qsort(sorted, (size_t)classes, sizeof *sorted, by_accuracy);
+    D9_TRY(d9_report_add_table(context, report, "classes", class_columns, 7, rows, &table));
     D9_TRY(make_note(context, report, &about));
-    D9_TRY(d9_arena_format(context, &report->arena, &note, "%s Macro mean: precision %.*f%%, recall %.*f%%, F1 %.*f%%.",
-                           about, DIGITS, macro.precision, DIGITS, macro.recall, DIGITS, macro.f1));
+    if (rows < classes)
+        D9_TRY(
+            d9_arena_format(context, &report->arena, &shown, " The %d least accurate of %d classes.", rows, classes));
+    D9_TRY(d9_arena_format(context, &report->arena, &note,
+                           "%s%s Macro mean: precision %.*f%%, recall %.*f%%, F1 %.*f%%.", about, shown, DIGITS,
+                           macro.precision, DIGITS, macro.recall, DIGITS, macro.f1));
     table->title = "By class";
     table->note = note;
-    for (int row = 0; row < predictions->classes; row++) {
-        const int class = class_at(predictions, row), first = class * predictions->classes;
+    for (int row = 0; row < rows; row++) {
+        const int class = sorted[row].class, first = class * classes;
         const d9_class_scores scores = d9_confusion_class(&matrix, class);
-        int64_t images = 0;
         int most = -1;
-        for (int i = 0; i < predictions->classes; i++) {
-            images += count_at(predictions, first + i);
-            if (i != class && count_at(predictions, first + i) > (most < 0 ? 0 : count_at(predictions, first + most)))
+        for (int i = 0; i < classes; i++)
+            if (i != class && predictions->counts[first + i] > (most < 0 ? 0 : predictions->counts[first + most]))
                 most = i;
-        }
         D9_TABLE_CELLS(table, row, d9_text_cell(predictions->names[class]),
-                       d9_real_cell((double)images / predictions->runs),
-                       d9_real_cell(percent_at(predictions, first + class)), d9_real_cell(scores.precision),
-                       d9_real_cell(scores.f1), d9_text_cell(most < 0 ? "" : predictions->names[most]),
+                       d9_real_cell((double)predictions->images[class] / predictions->runs),
+                       d9_real_cell(sorted[row].percent), d9_real_cell(scores.precision), d9_real_cell(scores.f1),
+                       d9_text_cell(most < 0 ? "" : predictions->names[most]),
                        d9_real_cell(most < 0 ? NAN : percent_at(predictions, first + most)));
     }
 done:
@@ -227,12 +249,13 @@ done:
 d9_status d9_report_gather_predictions(d9_context *context, d9_report *report) {
     d9_status status = D9_OK;
     const d9_report_arm *arm = NULL;
-    D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, D9_REPORT_CLASSES, &report->predictions.counts));
     while (report->measure->by_class && report->predictions.classes == 0 &&
-           (arm = d9_report_next(report, d9_report_mean_of, 0, arm)))
-        D9_TRY(add_arm_predictions(context, report, (int)(arm - report->arms)));
+           (arm = d9_report_next(report, d9_report_mean_of, 0, arm))) {
+        report->predictions.arm = (int)(arm - report->arms);
+        D9_TRY(d9_report_visit_predictions(context, report, report->predictions.arm, add_predictions, report));
+    }
     if (report->predictions.classes == 0) goto done;
-    D9_TRY(name_classes(context, report, &report->predictions));
+    D9_TRY(describe_classes(context, report, &report->predictions));
     D9_TRY(tabulate_classes(context, report));
     D9_TRY(tabulate_confusions(context, report));
 done:
@@ -263,7 +286,7 @@ d9_status d9_report_confusion(const d9_report *report, d9_text *text) {
         d9_report_plot_field(text, predictions->names[row]);
         d9_text_add(text, "\t%d\t", column);
         d9_report_plot_field(text, predictions->names[column]);
-        d9_text_add(text, "\t%lld\t%.6g\t%s\n", (long long)count_at(predictions, at), percent, ink);
+        d9_text_add(text, "\t%lld\t%.6g\t%s\n", (long long)predictions->counts[at], percent, ink);
     }
     return d9_text_status(text);
 }

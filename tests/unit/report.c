@@ -252,7 +252,7 @@ REPORT_TEST(test_intervals_stay_within_0_and_100) {
     NEAR(report->arms[0].mean.high, 100);
 }
 
-static void write_predictions(const char *arm, const int32_t *top1, const int32_t *label, int64_t count) {
+static void write_predictions(const char *arm, int seed, const int32_t *top1, const int32_t *label, int64_t count) {
     static const float confidence[] = {0.5f, 0.75f, 1};
     char at[256];
     const d9_shape shape = {1, {count}};
@@ -260,7 +260,7 @@ static void write_predictions(const char *arm, const int32_t *top1, const int32_
     const d9_tensor tensors[] = {{"top1", D9_TENSOR_I32, shape, top1, size},
                                  {"confidence", D9_TENSOR_F32, shape, confidence, size},
                                  {"label", D9_TENSOR_I32, shape, label, size}};
-    snprintf(at, sizeof at, "runs/%s/seed1/predictions.safetensors", arm);
+    snprintf(at, sizeof at, "runs/%s/seed%d/predictions.safetensors", arm, seed);
     OK(d9_safetensors_write(&context, run_path(folder, at), tensors, 3, NULL, 0));
 }
 
@@ -275,11 +275,11 @@ static const d9_report_table *find_table(const char *name) {
 REPORT_TEST(test_a_confusion_matrix_counts_predictions) {
     static const int32_t top1[] = {0, 0, 1}, label[] = {1, 0, 1};
     add_arm("alone", NULL, 1, 1, high);
-    write_predictions("alone", top1, label, 3);
+    write_predictions("alone", 1, top1, label, 3);
     read_report();
     const d9_report_predictions *predictions = &report->predictions;
-    assert_ints(predictions->classes, 2, predictions->counts[1][0], 1, predictions->counts[0][1], 0);
-    assert_int_equal(predictions->counts[0][0] + predictions->counts[1][1], 2);
+    assert_ints(predictions->classes, 2, predictions->counts[2], 1, predictions->counts[1], 0);
+    assert_int_equal(predictions->counts[0] + predictions->counts[3], 2);
     const d9_report_table *classes = find_table("classes");
     const d9_report_table_cell *rows = classes->cells; /* the least accurate class first */
     assert_string_equal(classes->columns[3].key, "precision");
@@ -297,7 +297,7 @@ REPORT_TEST(test_predictions_are_those_of_the_best_arm) {
     static const int32_t top1[] = {0, 1};
     add_arm("base", NULL, 1, 1, low);
     add_arm("better", "base", 1, 1, high);
-    write_predictions("base", top1, top1, 2), write_predictions("better", top1, top1, 2);
+    write_predictions("base", 1, top1, top1, 2), write_predictions("better", 1, top1, top1, 2);
     read_report();
     assert_int_equal(report->predictions.arm, 1);
     assert_holds(report->tables[report->table_count - 2].note, "better, the arm with the best mean accuracy");
@@ -331,6 +331,21 @@ static void assert_column(const char *table_name, const char *key, const char *w
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", row ? " " : "", text);
     }
     assert_string_equal(got, wanted);
+}
+
+/* Of many classes the table has those that are predicted worst. The runs need not have predicted the same classes. */
+REPORT_TEST(test_many_classes_have_a_table) {
+    static const int32_t top1[] = {0, 119, 1}, label[] = {1, 0, 1}, fewer[] = {1, 0, 1};
+    add_arm("alone", NULL, 1, 2, high);
+    write_predictions("alone", 2, top1, label, 3), write_predictions("alone", 1, fewer, fewer, 3);
+    read_report();
+    const d9_report_predictions *predictions = &report->predictions;
+    assert_ints(predictions->classes, 120, predictions->runs, 2, predictions->counts[119], 1, predictions->counts[120],
+                1);
+    assert_ints(predictions->counts[0], 1, predictions->counts[121], 3);
+    assert_int_equal(find_table("classes")->row_count, 100);
+    assert_holds(find_table("classes")->note, " The 100 least accurate of 120 classes. ");
+    assert_column("confusions", "answer", "119 0");
 }
 
 /* Arms of which some runs are missing are compared by the seeds that both finished. */
