@@ -381,15 +381,12 @@ d9_status d9_report_step_times(const d9_report *report, d9_text *text) {
     d9_status status = D9_OK;
     d9_context *context = text->context;
     char path[4096];
-    uint8_t *bytes = NULL;
-    size_t size;
     json_t *bench = NULL;
     step_row rows[64];
     snprintf(path, sizeof path, "%s/bench.json", report->folder);
     d9_text_add(text, "row\trule\tmilliseconds\tshare\twords\n");
     if (!d9_file_exists(context, path)) goto done;
-    D9_TRY(d9_file_read(context, path, &bytes, &size));
-    bench = json_loadb((const char *)bytes, size, 0, NULL);
+    D9_TRY(d9_json_read(context, path, &bench, NULL));
     const int count = make_step_rows(json_object_get(bench, "nodes"), rows);
     for (int i = 0; i < count; i++) {
         begin_row(text, i + 1, rows[i].name);
@@ -398,6 +395,5 @@ d9_status d9_report_step_times(const d9_report *report, d9_text *text) {
     }
 done:
     json_decref(bench);
-    d9_release(context, bytes);
     return status;
 }

@@ -43,25 +43,19 @@ d9_status d9_report_keep(d9_context *context, d9_report *report, d9_text *text, 
 
 /* Reads a JSON object. If the file is missing or invalid, returns NULL and sets `problem` to one line. */
 static json_t *read_object(d9_context *context, const char *path, char problem[MESSAGE_BYTES]) {
-    uint8_t *bytes = NULL;
-    size_t size;
     json_error_t error;
-    json_t *object = NULL;
+    json_t *object;
     d9_context quiet = *context; /* an incomplete record must not end the report */
     d9_context_clear(&quiet);
-    if (d9_file_read_limited(&quiet, path, D9_RECORD_MAX_BYTES, &bytes, &size) != D9_OK) {
+    if (d9_json_read(&quiet, path, &object, &error) != D9_OK)
         snprintf(problem, MESSAGE_BYTES, "%s", quiet.message);
-        return NULL;
-    }
-    object = json_loadb((const char *)bytes, size, 0, &error);
-    if (!object)
+    else if (!object)
         snprintf(problem, MESSAGE_BYTES, "%s: truncated or not JSON: line %d: %s", path, error.line, error.text);
     else if (!json_is_object(object)) {
         snprintf(problem, MESSAGE_BYTES, "%s: must be a JSON object", path);
         json_decref(object);
         object = NULL;
     }
-    d9_release(&quiet, bytes);
     return object;
 }
 
