@@ -9,8 +9,8 @@
  * D9_OK. A file that cannot be read: D9_DATA. The caller owns the reference. */
 D9_MUST_USE d9_status d9_json_read(d9_context *context, const char *path, json_t **value, json_error_t *error);
 
-/* Adds the YAML of d9_config_print, without paths of this machine: data.path and backend_options.choices are left out
- * if they are absolute, and train.from has the file's checksum in place of its path. data.table is kept as it is. */
+/* Adds the YAML of d9_config_print, with no absolute path but that of data.table: data.path and backend_options.choices
+ * are left out if they are absolute. train.from has the file's checksum in place of its path. */
 D9_MUST_USE d9_status d9_effective_yaml(const d9_config *config, d9_text *text);
 /* Converts the YAML of d9_effective_yaml to a JSON object. The caller owns the reference. */
 D9_MUST_USE d9_status d9_effective_json(d9_context *context, const d9_config *config, json_t **object);
