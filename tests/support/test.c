@@ -153,6 +153,10 @@ void assert_words(const char *message, const char *words) {
     if (missing) fail_msg("\"%s\" lacks \"%s\"", message, missing);
 }
 
+void assert_holds(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
+}
+
 static void keep_warning(void *user, d9_log_level level, const char *line) {
     test_warnings *warnings = user;
     if (level != D9_LOG_WARNING) return;

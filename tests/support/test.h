@@ -94,6 +94,7 @@ d9_text *test_text(void);
 /* Fails unless `message` is one line that contains each of the words (separated by spaces): keys, values, places and
  * numbers, in any order. Words must match whole words: "3" is not in "13", "0.3" or "layer3". */
 void assert_words(const char *message, const char *words);
+void assert_holds(const char *text, const char *part); /* the part must occur in the text */
 /* Two finite numbers must differ by at most tolerance * (1 + |want|). */
 #define assert_within(got, want, tolerance) test_within(#got, got, want, tolerance)
 void test_within(const char *what, double got, double want, double tolerance);

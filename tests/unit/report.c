@@ -1,5 +1,5 @@
-/* The report: tables as TSV, HTML and JSON with escaping, and computations on fabricated records, such as pairs,
- * intervals, Holm's correction, epochs saved, verdicts, a search's frontier. statistics.c tests the statistics. */
+/* The report's computations on fabricated records, such as pairs, intervals, Holm's correction, epochs saved, verdicts,
+ * a search's frontier. statistics.c tests the statistics and the tables. */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "report/report_parts.h"
@@ -36,78 +36,6 @@ static int tear_down(void **state) {
 #define REPORT_TEST(name) TEST(name, set_up, tear_down)
 #define MINUS             "\xe2\x88\x92"
 #define NEAR(got, want)   assert_near(got, want, 1e-9)
-
-static const d9_column columns[] = {
-    {"name", "A \"name\"", "what <it> is", D9_COLUMN_TEXT, false},
-    {"p", "p", NULL, 4, false},
-    {"difference", "Difference", NULL, 2, true},
-    {"nothing", "Nothing", NULL, 2, false},
-};
-
-static void make_table(d9_arena *arena, d9_report_table *table) {
-    OK(d9_report_table_make(&context, arena, "sample", columns, 4, 3, table));
-    d9_report_table_set_link(table, 0, 0, "a\t<b>&'c'", "runs/a b,k=1#?/\xc3\xa9\"");
-    d9_report_table_set_number(table, 0, 1, 0.00001);
-    d9_report_table_set_number(table, 0, 2, -0.314159265358979);
-    d9_report_table_set_text(table, 1, 0, "line\nend");
-    d9_report_table_set_number(table, 1, 1, 0);
-    d9_report_table_set_number(table, 1, 2, -0.001);
-    d9_report_table_set_number(table, 2, 2, 12);
-}
-
-static void assert_holds(const char *text, const char *part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
-}
-
-REPORT_TEST(test_tables_are_written_as_tsv_html_and_json) {
-    d9_arena arena = {0};
-    d9_report_table table;
-    make_table(&arena, &table);
-    d9_text *text = test_text();
-    d9_report_table_tsv(&table, text);
-    assert_string_equal(d9_text_get(text), "name\tp\tdifference\tnothing\n"
-                                           "a <b>&'c'\t1e-05\t-0.3141592654\t\n"
-                                           "line end\t0\t-0.001\t\n"
-                                           "\t\t12\t\n");
-    text = test_text();
-    d9_report_table_html(&table, text);
-    const char *html = d9_text_get(text);
-    assert_holds(html, "title=\"what &lt;it&gt; is\">A &quot;name&quot;</button>");
-    assert_holds(html, "<a href=\"./runs/a%20b,k=1%23%3F/%C3%A9%22\">a &lt;b&gt;&amp;&#39;c&#39;</a>");
-    assert_holds(html, "data-value=\"1e-05\">&lt;0.0001</td>");
-    assert_holds(html, ">" MINUS "0.31</td>");
-    assert_holds(html, "data-value=\"-0.001\">0.00</td>"); /* zero has no sign */
-    assert_holds(html, ">+12.00</td>");
-    assert_holds(html, "<td class=n>\xe2\x80\x93</td>");  /* p of the last row */
-    assert_holds(html, "<td><span>line end</span></td>"); /* CSS limits the width of the span */
-    assert_null(strstr(html, "Nothing"));                 /* an empty column is omitted */
-    json_t *rows = run_json(d9_report_table_json(&context, &arena, &table));
-    assert_int_equal(json_array_size(rows), 3);
-    assert_true(json_is_null(json_object_get(json_array_get(rows, 2), "p")));
-    NEAR(json_real_value(json_object_get(json_array_get(rows, 2), "difference")), 12);
-    d9_arena_free(&context, &arena);
-}
-
-/* The page shows a column without heading within the previous column; TSV keeps all columns. */
-REPORT_TEST(test_a_column_without_heading_joins_the_previous_one) {
-    static const d9_column joined[] = {{"low", "95% interval", NULL, 1, false},
-                                       {"high", NULL, NULL, 1, false},
-                                       {"runs", "Runs", NULL, 0, false},
-                                       {"asked", NULL, " of ", 0, false}};
-    d9_arena arena = {0};
-    d9_report_table table;
-    d9_text *html = test_text(), *tsv = test_text();
-    OK(d9_report_table_make(&context, &arena, "sample", joined, 4, 2, &table));
-    D9_TABLE_CELLS(&table, 0, d9_real_cell(-1.5), d9_real_cell(2), d9_real_cell(3), d9_real_cell(4));
-    D9_TABLE_CELLS(&table, 1, d9_real_cell(1), d9_real_cell(NAN), d9_real_cell(NAN), d9_real_cell(4));
-    d9_report_table_html(&table, html);
-    d9_report_table_tsv(&table, tsv);
-    assert_holds(d9_text_get(html), ">" MINUS "1.5 to 2.0</td>");
-    assert_holds(d9_text_get(html), ">3 of 4</td>");
-    assert_holds(d9_text_get(html), ">1.0</td>");
-    assert_string_equal(d9_text_get(tsv), "low\thigh\truns\tasked\n-1.5\t2\t3\t4\n1\t\t\t4\n");
-    d9_arena_free(&context, &arena);
-}
 
 static void write_json(const char *path, json_t *object) {
     char *dump = json_dumps(object, 0);
