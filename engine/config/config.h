@@ -25,9 +25,12 @@ typedef struct d9_config_edit {
     const char *option;         /* the option that is short for this --set: "--seed" for "seed=4"; NULL: none */
     const struct d9_tree *node; /* the edit in the file of an experiment; NULL: not from a file */
     bool shared;                /* all arms of the experiment have this edit */
+    bool begins_layer;          /* applied, with those after it, over the result of the edits before it */
 } d9_config_edit;
 
-/* Edits, in order. A `with` of a trick that is on changes the options named; a `set` for a trick that is off fails. */
+/* Edits, in order, in one or several layers. Those of a layer are applied at once, so that none drops what another one
+ * sets: a model's options and its name, say, may come in any order. The last edit of a key counts. A `with` of a trick
+ * that is on changes the options named; a `set` for a trick that is off fails. */
 typedef struct d9_config_edits {
     d9_config_edit *items;
     int count, capacity;
@@ -37,7 +40,7 @@ typedef struct d9_config_edits {
 /* Adds the edit at the end of the list, but before trailing edits of a later kind (order: with, without, set). */
 D9_MUST_USE d9_status d9_config_edits_add(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                           d9_config_edit edit);
-/* Appends edits that are applied after all in the list, such as those of the command line after those of a file. */
+/* Appends edits as a layer over those in the list, such as those of the command line over those of a file. */
 D9_MUST_USE d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config_edits *edits,
                                              const d9_config_edits *from);
 

@@ -1,4 +1,5 @@
-/* Lists of edits, and their application as layers: each edit becomes a small tree that is merged over the file. */
+/* Lists of edits, and their application as layers: each edit becomes a small tree, those of a layer are joined, and the
+ * layer is merged over the file. */
 #include "config/layers.h"
 
 #include <string.h>
@@ -19,7 +20,9 @@ d9_status d9_config_edits_append(d9_context *context, d9_arena *arena, d9_config
     d9_status status = D9_OK;
     for (int i = 0; i < from->count; i++) {
         D9_TRY(D9_ARENA_GROW(context, arena, edits->count, &edits->capacity, &edits->items));
-        edits->items[edits->count++] = from->items[i];
+        edits->items[edits->count] = from->items[i];
+        edits->items[edits->count].begins_layer |= i == 0 && edits->count > 0;
+        edits->count++;
     }
 done:
     return status;
@@ -59,9 +62,9 @@ done:
     return status;
 }
 
-/* Makes an empty layer, whose position names the option and its value, and a copy of the edit's text. */
-static d9_status make_layer(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree **layer,
-                            char **copy) {
+/* Makes an empty tree, whose position names the option and its value, and a copy of the edit's text. */
+static d9_status make_tree(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree **tree,
+                           char **copy) {
     d9_status status = D9_OK;
     d9_place place = {.source = edit->option ? edit->option : d9_config_edit_option(edit->kind)};
     D9_TRY(d9_arena_copy(context, arena, edit->text, copy));
@@ -69,7 +72,7 @@ static d9_status make_layer(d9_context *context, d9_arena *arena, const d9_confi
     char *argument;
     D9_TRY(d9_arena_copy(context, arena, value ? value + 1 : edit->text, &argument));
     place.edit = argument;
-    D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &place, NULL, layer));
+    D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &place, NULL, tree));
 done:
     return status;
 }
@@ -98,22 +101,21 @@ static char *split_at(char *text, char mark) {
 }
 
 /* Rejects names like "ema,celu" and "ema=3", which are common mistakes, with a hint. */
-static d9_status check_trick_name(d9_context *context, const d9_tree *layer, const char *name) {
-    if (strchr(name, ',')) return d9_tree_fail(context, layer, "takes one trick; repeat it for each");
-    if (strchr(name, '=')) return d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE");
+static d9_status check_trick_name(d9_context *context, const d9_tree *tree, const char *name) {
+    if (strchr(name, ',')) return d9_tree_fail(context, tree, "takes one trick; repeat it for each");
+    if (strchr(name, '=')) return d9_tree_fail(context, tree, "write NAME or NAME:KEY=VALUE,KEY=VALUE");
     return D9_OK;
 }
 
-static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
+static d9_status join_with(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *layer) {
     d9_status status = D9_OK;
-    d9_tree *layer, *tricks, *trick;
+    d9_tree *tree, *tricks, *trick;
     char *name;
-    D9_TRY(make_layer(context, arena, edit, &layer, &name));
+    D9_TRY(make_tree(context, arena, edit, &tree, &name));
     char *options = split_at(name, ':');
-    if (!*name || (options && !*options))
-        D9_TRY(d9_tree_fail(context, layer, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
-    D9_TRY(check_trick_name(context, layer, name));
-    D9_TRY(d9_tree_find_or_add_map(context, arena, layer, "tricks", &tricks));
+    if (!*name || (options && !*options)) D9_TRY(d9_tree_fail(context, tree, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
+    D9_TRY(check_trick_name(context, tree, name));
+    D9_TRY(d9_tree_find_or_add_map(context, arena, tree, "tricks", &tricks));
     D9_TRY(d9_tree_find_or_add_map(context, arena, tricks, name, &trick));
     while (options) {
         char *key = options;
@@ -122,65 +124,77 @@ static d9_status apply_with(d9_context *context, d9_arena *arena, const d9_confi
         if (!value || !*key) D9_TRY(d9_tree_fail(context, trick, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
         D9_TRY(add_value(context, arena, trick, key, value));
     }
-    d9_config_layers_merge(root, layer);
+    d9_config_layers_join(layer, tree);
 done:
     return status;
 }
 
 /* ---- --without NAME ---- */
 
-static d9_status apply_without(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
+static d9_status join_without(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *layer) {
     d9_status status = D9_OK;
-    d9_tree *layer, *tricks;
+    d9_tree *tree, *tricks;
     char *name;
-    D9_TRY(make_layer(context, arena, edit, &layer, &name));
-    if (!*name) D9_TRY(d9_tree_fail(context, layer, "write the trick's name"));
-    D9_TRY(check_trick_name(context, layer, name));
-    D9_TRY(d9_tree_find_or_add_map(context, arena, layer, "tricks", &tricks));
+    D9_TRY(make_tree(context, arena, edit, &tree, &name));
+    if (!*name) D9_TRY(d9_tree_fail(context, tree, "write the trick's name"));
+    D9_TRY(check_trick_name(context, tree, name));
+    D9_TRY(d9_tree_find_or_add_map(context, arena, tree, "tricks", &tricks));
     D9_TRY(add_value(context, arena, tricks, name, "off"));
-    d9_config_layers_merge(root, layer);
+    d9_config_layers_join(layer, tree);
 done:
     return status;
 }
 
 /* ---- --set KEY=VALUE; all edits ---- */
 
-/* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. */
-static d9_status check_trick_is_on(d9_context *context, const d9_tree *root, const d9_tree *layer) {
-    const d9_tree *wanted = layer->first, *trick = wanted->first;
+/* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. `tree`: of this
+ * edit; `layer`: of those before it; `under`: what the layer is merged over. */
+static d9_status check_trick_is_on(d9_context *context, const d9_tree *under, const d9_tree *layer,
+                                   const d9_tree *tree) {
+    const d9_tree *wanted = tree->first, *trick = wanted->first;
     if (strcmp(wanted->key, "tricks") != 0 || !trick || !trick->first || d9_trick_index(trick->key) < 0) return D9_OK;
-    const d9_tree *present = d9_tree_find(d9_tree_find(root, "tricks"), trick->key);
+    const d9_tree *present = d9_tree_find(d9_tree_find(layer, "tricks"), trick->key);
+    if (!present) present = d9_tree_find(d9_tree_find(under, "tricks"), trick->key);
     if (present && !d9_config_trick_is_off(present)) return D9_OK;
-    return d9_tree_fail(context, layer, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
+    return d9_tree_fail(context, tree, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
-static d9_status apply_set(d9_context *context, d9_arena *arena, const d9_config_edit *edit, d9_tree *root) {
+static d9_status join_set(d9_context *context, d9_arena *arena, const d9_config_edit *edit, const d9_tree *under,
+                          d9_tree *layer) {
     d9_status status = D9_OK;
-    d9_tree *layer, *map;
+    d9_tree *tree, *map;
     char *key;
-    D9_TRY(make_layer(context, arena, edit, &layer, &key));
+    D9_TRY(make_tree(context, arena, edit, &tree, &key));
     char *value = split_at(key, '=');
-    if (!value || !*key) D9_TRY(d9_tree_fail(context, layer, "write KEY=VALUE, like train.epochs=3"));
-    if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, layer, "base can only be set in a file"));
-    map = layer;
+    if (!value || !*key) D9_TRY(d9_tree_fail(context, tree, "write KEY=VALUE, like train.epochs=3"));
+    if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, tree, "base can only be set in a file"));
+    map = tree;
     for (char *rest; (rest = split_at(key, '.')); key = rest) {
-        if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
+        if (!*key) D9_TRY(d9_tree_fail(context, tree, "a part of the key is empty"));
         D9_TRY(d9_tree_find_or_add_map(context, arena, map, key, &map));
     }
-    if (!*key) D9_TRY(d9_tree_fail(context, layer, "a part of the key is empty"));
+    if (!*key) D9_TRY(d9_tree_fail(context, tree, "a part of the key is empty"));
     D9_TRY(add_value(context, arena, map, key, value));
-    D9_TRY(check_trick_is_on(context, root, layer));
-    d9_config_layers_normalize(layer);
-    d9_config_layers_merge(root, layer);
+    D9_TRY(check_trick_is_on(context, under, layer, tree));
+    d9_config_layers_normalize(tree);
+    d9_config_layers_join(layer, tree);
 done:
     return status;
 }
 
 d9_status d9_config_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits, d9_tree *root) {
+    static const d9_place place = {.source = "edits"};
     d9_status status = D9_OK;
-    d9_status (*const apply[])(d9_context *, d9_arena *, const d9_config_edit *, d9_tree *) = {
-        [D9_EDIT_WITH] = apply_with, [D9_EDIT_WITHOUT] = apply_without, [D9_EDIT_SET] = apply_set};
-    for (int i = 0; i < edits->count; i++) D9_TRY(apply[edits->items[i].kind](context, arena, &edits->items[i], root));
+    d9_tree *layer = NULL;
+    for (int i = 0; i < edits->count; i++) {
+        const d9_config_edit *edit = &edits->items[i];
+        if (layer && edit->begins_layer) d9_config_layers_merge(root, layer);
+        if (!layer || edit->begins_layer) D9_TRY(d9_tree_make(context, arena, D9_TREE_MAP, &place, NULL, &layer));
+        D9_TRY(edit->kind == D9_EDIT_WITH      ? join_with(context, arena, edit, layer)
+               : edit->kind == D9_EDIT_WITHOUT ? join_without(context, arena, edit, layer)
+                                               : join_set(context, arena, edit, root, layer));
+    }
+    if (layer) d9_config_layers_merge(root, layer);
 done:
     return status;
 }

@@ -39,22 +39,26 @@ static void replace_node(d9_tree *old, const d9_tree *new) {
     for (d9_tree *child = old->first; child; child = child->next) child->parent = old;
 }
 
-void d9_config_layers_merge(d9_tree *under, d9_tree *over) {
+/* `inherits`: `under` is another layer, whose keys are dropped where they do not fit. */
+static void merge(d9_tree *under, d9_tree *over, bool inherits) {
     for (d9_tree *child = over->first, *next; child; child = next) {
         next = child->next;
         d9_tree *old = d9_tree_find(under, child->key);
         if (!old)
             d9_tree_append(under, child);
-        else if (old->kind != D9_TREE_MAP || child->kind != D9_TREE_MAP || is_other_model(old, child))
+        else if (old->kind != D9_TREE_MAP || child->kind != D9_TREE_MAP || (inherits && is_other_model(old, child)))
             replace_node(old, child);
         else {
             old->place = child->place; /* errors name the last layer that changed the map */
             old->key_place = child->key_place;
-            d9_schedule_drop_keys(child, old);
-            d9_config_layers_merge(old, child);
+            if (inherits) d9_schedule_drop_keys(child, old);
+            merge(old, child, inherits);
         }
     }
 }
+
+void d9_config_layers_merge(d9_tree *under, d9_tree *over) { merge(under, over, true); }
+void d9_config_layers_join(d9_tree *under, d9_tree *over) { merge(under, over, false); }
 
 static bool is_one_of(const d9_tree *node, const char *const words[3]) {
     if (node->kind != D9_TREE_SCALAR || node->quoted) return false;

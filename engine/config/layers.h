@@ -12,8 +12,10 @@ D9_MUST_USE d9_status d9_config_layers_load(d9_context *context, d9_arena *arena
  * and keys of a schedule that do not fit its new shape, knots or values are removed (d9_schedule_drop_keys). Nodes of
  * `over` move into `under`. */
 void d9_config_layers_merge(d9_tree *under, d9_tree *over);
+/* Like d9_config_layers_merge, but of two parts of one layer: `under` keeps all keys that `over` does not set. */
+void d9_config_layers_join(d9_tree *under, d9_tree *over);
 
-/* Applies the edits in their order. */
+/* Applies the edits, layer by layer. */
 D9_MUST_USE d9_status d9_config_layers_edit(d9_context *context, d9_arena *arena, const d9_config_edits *edits,
                                             d9_tree *root);
 

@@ -17,7 +17,8 @@ d9_status d9_draft_set(d9_context *context, d9_arena *arena, d9_config_edits *ed
     d9_tree_write(value, &text);
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_arena_copy(context, arena, d9_text_get(&text), &copy));
-    D9_TRY(d9_config_edits_add(context, arena, edits, (d9_config_edit){D9_EDIT_SET, copy, NULL, node, false}));
+    D9_TRY(
+        d9_config_edits_add(context, arena, edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = copy, .node = node}));
 done:
     d9_text_free(&text);
     return status;
@@ -53,15 +54,16 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 
 /* ---- errors ---- */
 
-/* Finds the first edit that makes loading fail; NULL if the configuration file itself fails, or loading succeeds. */
+/* Finds the edit that makes loading fail: the one after the longest list that loads, because an edit may need a later
+ * one, such as a model's option its name. NULL if the configuration file itself fails. */
 static const d9_config_edit *find_failing_edit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
-    for (some.count = 0; some.count <= draft->edits.count; some.count++) {
+    while (some.count-- > 0) {
         d9_context quiet = *context;
         d9_config *config;
-        if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK)
-            return some.count > 0 ? &some.items[some.count - 1] : NULL;
+        if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK) continue;
         d9_config_free(&quiet, config);
+        return &some.items[some.count];
     }
     return NULL;
 }

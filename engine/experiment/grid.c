@@ -131,24 +131,24 @@ done:
     return status;
 }
 
-d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node, d9_draft *draft) {
+d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node, d9_config_edits *edits) {
     static const char tricks[] = "tricks.";
     const size_t length = strlen(tricks);
     if (strncmp(key, tricks, length) != 0 || d9_trick_index(key + length) < 0) return D9_OK;
-    d9_config_edit edit = {D9_EDIT_WITH, key + length, NULL, node, false};
-    return d9_config_edits_append(spec->context, spec->arena, &draft->edits, &(d9_config_edits){&edit, 1, 1, false});
+    return d9_config_edits_add(spec->context, spec->arena, edits,
+                               (d9_config_edit){.kind = D9_EDIT_WITH, .text = key + length, .node = node});
 }
 
-/* Sets the key of one axis to `value` in the draft of a grid point: adds the edit, fills its row of the point, and
- * appends ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
-static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_draft *draft,
+/* Sets the key of one axis to `value` in a grid point: adds the edit, fills its row of the point, and appends
+ * ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
+static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_config_edits *edits,
                           d9_grid_setting *row, d9_text *name, d9_text *label) {
     d9_status status;
     char *tidy;
     const char *dot = strrchr(axis->key, '.');
-    if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_add_trick(spec, axis->key, value, draft));
-    D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, axis->key, value, value));
-    const char *text = draft->edits.items[draft->edits.count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
+    if (value->kind == D9_TREE_MAP) D9_TRY(d9_spec_add_trick(spec, axis->key, value, edits));
+    D9_TRY(d9_draft_set(spec->context, spec->arena, edits, axis->key, value, value));
+    const char *text = edits->items[edits->count - 1].text + strlen(axis->key) + 1; /* after "KEY=" */
     *row = (d9_grid_setting){axis->key, text};
     D9_TRY(d9_arena_copy(spec->context, spec->arena, text, &tidy));
     d9_spec_clean_folder_name(tidy);
@@ -161,6 +161,7 @@ done:
 d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     d9_status status = D9_OK;
     d9_text name, label;
+    d9_config_edits edits = {0};
     d9_grid_setting *rows;
     char *made;
     int64_t stride = spec->grid.points;
@@ -169,14 +170,14 @@ d9_status d9_spec_apply_point(d9_spec *spec, int64_t index, d9_draft *draft) {
     if (!spec->grid.map) goto done;
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, spec->grid.map->count, &rows));
     draft->grid = rows;
-    const int edits = draft->edits.count;
     for (const d9_tree *axis = spec->grid.map->first; axis; axis = axis->next) {
         stride /= axis->count;
         const d9_tree *value = axis->first;
         for (int64_t i = index / stride % axis->count; i > 0; i--) value = value->next;
-        D9_TRY(add_axis(spec, axis, value, draft, rows + draft->grid_count++, &name, &label));
+        D9_TRY(add_axis(spec, axis, value, &edits, rows + draft->grid_count++, &name, &label));
     }
-    draft->grid_edits = draft->edits.count - edits;
+    draft->grid_edits = edits.count;
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft->edits, &edits));
     D9_TRY(d9_text_status(&name));
     D9_TRY(d9_text_status(&label));
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s%s", draft->label ? draft->label : draft->name,

@@ -156,9 +156,8 @@ static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value,
     const int before = draft->edits.count;
     const bool scalar = value->kind == D9_TREE_SCALAR, on = scalar && strcmp(value->text, "on") == 0,
                off = scalar && strcmp(value->text, "off") == 0;
-    if (!off) D9_TRY(d9_spec_add_trick(spec, key, node, draft));
-    if (!on || draft->edits.count == before)
-        D9_TRY(d9_draft_set(spec->context, spec->arena, &draft->edits, key, value, node));
+    if (!off) D9_TRY(d9_spec_add_trick(spec, key, node, edits));
+    if (!on || edits->count == before) D9_TRY(d9_draft_set(spec->context, spec->arena, edits, key, value, node));
 done:
     return status;
 }
@@ -180,19 +179,20 @@ static d9_status write_value(d9_spec *spec, const d9_tree *value, const char **t
 static d9_status draw_trial(d9_spec *spec, const d9_tree *ranges, int64_t trial, d9_draft *draft) {
     d9_status status = D9_OK;
     const draw draw = {.spec = spec, .trial = trial};
+    d9_config_edits edits = {0};
     d9_tree *values;
     d9_grid_setting *rows;
     D9_TRY(d9_tree_make(spec->context, spec->arena, D9_TREE_MAP, &ranges->place, NULL, &values));
     D9_TRY(D9_ARENA_ALLOCATE(spec->context, spec->arena, ranges->count + 1, &rows));
     draft->grid = rows;
-    const int edits = draft->edits.count;
     for (const d9_tree *range = ranges->first; range; range = range->next) {
         D9_TRY(draw_value(&draw, range, range, range->key, values));
-        D9_TRY(add_edits(spec, range->key, values->last, range, draft));
+        D9_TRY(add_edits(spec, range->key, values->last, range, &edits));
         rows[draft->grid_count].key = range->key;
         D9_TRY(write_value(spec, values->last, &rows[draft->grid_count++].value));
     }
-    draft->grid_edits = draft->edits.count - edits;
+    draft->grid_edits = edits.count;
+    D9_TRY(d9_config_edits_append(spec->context, spec->arena, &draft->edits, &edits));
 done:
     return status;
 }
@@ -247,8 +247,9 @@ static d9_status add_epochs(d9_spec *spec, double epochs, d9_draft *draft) {
     char *set, *made;
     d9_grid_setting *rows = (d9_grid_setting *)draft->grid; /* of draw_trial, with space for this one */
     D9_TRY(d9_arena_format(spec->context, spec->arena, &set, "train.epochs=%.10g", epochs));
-    D9_TRY(d9_config_edits_add(spec->context, spec->arena, &draft->edits,
-                               (d9_config_edit){D9_EDIT_SET, set, NULL, d9_tree_find(spec->root, "search"), false}));
+    D9_TRY(d9_config_edits_add(
+        spec->context, spec->arena, &draft->edits,
+        (d9_config_edit){.kind = D9_EDIT_SET, .text = set, .node = d9_tree_find(spec->root, "search")}));
     draft->grid_edits++;
     rows[draft->grid_count++] = (d9_grid_setting){"train.epochs", set + strlen("train.epochs=")};
     D9_TRY(d9_arena_format(spec->context, spec->arena, &made, "%s,%s", draft->name, set));

@@ -59,7 +59,7 @@ static d9_status read_tricks(d9_spec *spec, const d9_tree *map, const char *key,
             D9_TRY(
                 d9_tree_fail(spec->context, node, "needs a trick as on the command line: NAME, or \"NAME:KEY=VALUE\""));
         D9_TRY(d9_config_edits_add(spec->context, spec->arena, edits,
-                                   (d9_config_edit){kind, node->text, NULL, node, false}));
+                                   (d9_config_edit){.kind = kind, .text = node->text, .node = node}));
     }
 done:
     return status;

@@ -38,7 +38,7 @@ void d9_spec_clean_folder_name(char *text);
 
 /* Adds the edit of --with NAME if `key` is tricks.NAME. It switches the trick on and leaves its options as they are.
  * `node`: place of the key in the file. */
-D9_MUST_USE d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node, d9_draft *draft);
+D9_MUST_USE d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node, d9_config_edits *edits);
 
 /* Fails if a value of `axis`, a key of the grid or of a search's ranges, is also set by an axis before it in `axes` or
  * by the command line: --set of the key, of a map that contains it or of a key within it; --without its trick; --with

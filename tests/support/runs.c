@@ -409,7 +409,7 @@ static double *train_smaller_images(const char *backend, int64_t *count) {
     char named[32];
     snprintf(named, sizeof named, "backend=%s", backend);
     for (int i = 0; i <= SETTINGS; i++)
-        items[i] = (d9_config_edit){D9_EDIT_SET, i < SETTINGS ? settings[i] : named, NULL, NULL, false};
+        items[i] = (d9_config_edit){.kind = D9_EDIT_SET, .text = i < SETTINGS ? settings[i] : named};
     const d9_config_edits edits = {.items = items, .count = SETTINGS + 1};
     d9_session *session = run_session(program_load(D9_SOURCE_DIR "/configs/fewest94.yaml", &edits), 5);
     for (int64_t step = 0; step < 8; step++)

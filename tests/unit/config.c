@@ -13,8 +13,8 @@
 #include "tests/support/test.h"
 
 /* A list of one edit: --with, --without or --set. */
-#define EDIT(kind, text)                                                                                               \
-    (&(d9_config_edits){.items = &(d9_config_edit){D9_EDIT_##kind, text, NULL, NULL, false}, .count = 1})
+#define EDIT(how, what)                                                                                                \
+    (&(d9_config_edits){.items = &(d9_config_edit){.kind = D9_EDIT_##how, .text = (what)}, .count = 1})
 
 /* The configuration lives until the test ends. */
 static d9_config *parse(const char *yaml, const d9_config_edits *edits) {
@@ -318,6 +318,33 @@ TEST(edits_override_the_file_and_the_last_edit_wins, enter_source_folder) {
     assert_int_equal(config->train.lr.count, 2);
 }
 
+/* The edits of a list are one layer, whatever their order; an appended list is a layer over it. */
+TEST(edits_of_a_list_keep_one_another, enter_source_folder) {
+    static d9_config_edit items[] = {{.kind = D9_EDIT_SET, .text = "model.depth=34"},
+                                     {.kind = D9_EDIT_SET, .text = "model.name=resnet"},
+                                     {.kind = D9_EDIT_SET, .text = "train.lr.peak=0.2"},
+                                     {.kind = D9_EDIT_SET, .text = "train.lr.values=[0, 1, 0]"}};
+    const d9_config_edits edits = {.items = items, .count = COUNT(items)};
+    d9_config_edits layers = {0};
+    d9_arena arena = {0};
+    const char *yaml = "model: {channels: [4, 4, 8, 8]}\ntrain: {lr: {knots: [0, 1, end], values: [0, 9, 0]}}\n";
+    d9_config *config = parse(yaml, &edits);
+    assert_string_equal(d9_tree_find(d9_tree_find(config->tree, "model"), "depth")->text, "34");
+    assert_true(config->train.lr.values[1] == 0.2);
+    assert_rejected(
+        "{}",
+        &(d9_config_edits){
+            .items = (d9_config_edit[]){{.kind = D9_EDIT_SET, .text = "train.lr.shape=cosine"}, items[3]}, .count = 2},
+        "train.lr.values cosine");
+    OK(d9_config_edits_append(&context, &arena, &layers, &edits));
+    OK(d9_config_edits_append(&context, &arena, &layers, EDIT(SET, "model.name=vgg")));
+    OK(d9_config_edits_append(&context, &arena, &layers, EDIT(SET, "train.lr.values=[0, 3, 0]")));
+    config = parse(yaml, &layers);
+    assert_string_equal(config->model->name, "vgg");
+    assert_true(config->train.lr.values[1] == 3);
+    d9_arena_free(&context, &arena);
+}
+
 /* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
 TEST(edits_are_sorted_by_kind, enter_source_folder) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
@@ -325,7 +352,7 @@ TEST(edits_are_sorted_by_kind, enter_source_folder) {
     d9_arena arena = {0};
     d9_config_edits edits = {0};
     for (int i = 0; i < 4; i++)
-        OK(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){kinds[i], texts[i], 0, 0, 0}));
+        OK(d9_config_edits_add(&context, &arena, &edits, (d9_config_edit){.kind = kinds[i], .text = texts[i]}));
     for (int i = 0; i < 4; i++) assert_string_equal(edits.items[i].text, order[i]);
     d9_arena_free(&context, &arena);
 }
@@ -420,9 +447,8 @@ TEST(invalid_bases_and_files_are_rejected, enter_folder, enter_source_folder) {
 TEST(lack_of_memory_is_an_error, enter_source_folder) {
     planted p = {0};
     const d9_system system = planted_system(&p, d9_system_default());
-    const d9_config_edits edits = {.items =
-                                       (d9_config_edit[]){{D9_EDIT_SET, "tricks.ema.every=3", NULL, NULL, false},
-                                                          {D9_EDIT_SET, "train.from=README.md", NULL, NULL, false}},
+    const d9_config_edits edits = {.items = (d9_config_edit[]){{.kind = D9_EDIT_SET, .text = "tricks.ema.every=3"},
+                                                               {.kind = D9_EDIT_SET, .text = "train.from=README.md"}},
                                    .count = 2};
     context.system = &system;
     while (planted_next_allocation(&p)) {

@@ -80,6 +80,15 @@ TEST(arms_are_crossed_with_the_grid, setup) {
             assert_string_not_equal(experiment->arms[i].config_hash, experiment->arms[j].config_hash);
 }
 
+/* A setting of the grid needs another one, and an error names the edit that causes it. */
+TEST(a_grid_keeps_options_of_the_model_that_it_names, setup) {
+    d9_experiment *experiment = experiment_load("config: tiny.yaml\ngrid: {model.depth: [18, 34], "
+                                                "model.name: [resnet]}\n");
+    assert_string_not_equal(experiment->arms[0].config_hash, experiment->arms[1].config_hash);
+    assert_rejected("config: tiny.yaml\ngrid: {model.depth: [18, 34], model.name: [resnet], train.epochs: [0]}\n",
+                    ":2:68 train.epochs");
+}
+
 /* A map of a trick's options switches it on, as in a search. */
 TEST(a_grid_switches_tricks_on, setup) {
     d9_experiment *experiment = experiment_load("config: tiny.yaml\ngrid: {tricks.cutout: [off, {size: 4}, on]}\n");
