@@ -1,7 +1,6 @@
 /* Options that edit a configuration, and the loading of configurations. Also checks of output paths, and paths in
  * messages and names of folders. */
 #include "cli/cli.h"
-#include "config/tree.h"
 #include "core/system.h"
 #include <stdlib.h>
 #include <stdio.h>
@@ -102,10 +101,7 @@ done:
 d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int64_t *seed, d9_config_edits *all) {
     d9_status status = D9_OK;
     char seed_text[24], threads_text[24], *text;
-    d9_text folder; /* the path of --data, quoted for YAML */
     const d9_flag_integer chosen = seed ? (d9_flag_integer){.given = true, .value = *seed} : edits->seed;
-    d9_text_init(&cli->context, &folder);
-    if (edits->data) d9_tree_quote(edits->data, &folder);
     const struct {
         const char *option, *key, *value;
     } forms[] = {{"--seed", "seed", given_text(&chosen, seed_text)},
@@ -115,12 +111,11 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                  {"--threads", "threads", given_text(&edits->threads, threads_text)},
                  {"--backend", "backend", edits->backend},
                  {"--precision", "precision", edits->precision},
-                 {"--data", "data.path", edits->data ? d9_text_get(&folder) : NULL},
+                 {"--data", "data.path", edits->data},
                  {"--skip-damaged", "data.skip_damaged", edits->skip_damaged ? "on" : NULL},
                  {"--skip-empty", "data.skip_empty", edits->skip_empty ? "on" : NULL},
                  {"--no-check", "data.check", edits->no_check ? "off" : NULL}};
     *all = (d9_config_edits){0};
-    D9_TRY(d9_text_status(&folder));
     D9_TRY(collect_lists(cli, edits, all));
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (!forms[i].value) continue;
@@ -129,7 +124,6 @@ d9_status d9_cli_edits_collect(d9_cli *cli, const d9_cli_edits *edits, const int
                                    (d9_config_edit){.kind = D9_EDIT_SET, .text = text, .option = forms[i].option}));
     }
 done:
-    d9_text_free(&folder);
     return status;
 }
 

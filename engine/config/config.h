@@ -21,7 +21,8 @@ typedef enum d9_config_edit_kind { D9_EDIT_WITH, D9_EDIT_WITHOUT, D9_EDIT_SET } 
 
 typedef struct d9_config_edit {
     d9_config_edit_kind kind;
-    const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3" */
+    const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3",
+                                 * or of a text "data.path=my images #2", as it stands, or in quotes as in YAML */
     const char *option;         /* the option that is short for this --set: "--seed" for "seed=4"; NULL: none */
     const struct d9_tree *node; /* the edit in the file of an experiment; NULL: not from a file */
     bool shared;                /* all arms of the experiment have this edit */

@@ -1,6 +1,7 @@
 /* Lists of edits, and their application as layers: each edit becomes a small tree, those of a layer are joined, and the
  * layer is merged over the file. */
 #include "config/layers.h"
+#include "config/reference.h"
 
 #include <string.h>
 
@@ -39,23 +40,25 @@ void d9_config_edit_write(const d9_config_edit *edit, d9_text *text) {
 
 /* ---- a layer from a path and a value ---- */
 
+/* Makes a node of the value: of YAML, or of a text as it stands (`verbatim`). "" is an empty text. */
 static d9_status parse_value(d9_context *context, d9_arena *arena, const d9_place *place, const char *value,
-                             d9_tree **node) {
-    if (*value) return d9_tree_parse(context, arena, place, value, strlen(value), node);
+                             bool verbatim, d9_tree **node) {
+    if (*value && !verbatim) return d9_tree_parse(context, arena, place, value, strlen(value), node);
     d9_status status = d9_tree_make(context, arena, D9_TREE_SCALAR, place, NULL, node);
     if (status != D9_OK) return status;
-    (*node)->text = "";
+    (*node)->text = value;
     (*node)->quoted = true;
     return D9_OK;
 }
 
-static d9_status add_value(d9_context *context, d9_arena *arena, d9_tree *map, const char *key, const char *value) {
+static d9_status add_value(d9_context *context, d9_arena *arena, d9_tree *map, const char *key, const char *value,
+                           bool verbatim) {
     d9_status status = D9_OK;
     d9_tree *node;
     char *copy;
     if (d9_tree_find(map, key)) D9_TRY(d9_tree_fail(context, d9_tree_find(map, key), "given twice"));
     D9_TRY(d9_arena_copy(context, arena, key, &copy));
-    D9_TRY(parse_value(context, arena, &map->place, value, &node));
+    D9_TRY(parse_value(context, arena, &map->place, value, verbatim, &node));
     node->key = copy;
     d9_tree_append(map, node);
 done:
@@ -122,7 +125,7 @@ static d9_status join_with(d9_context *context, d9_arena *arena, const d9_config
         options = split_at(key, ',');
         char *value = split_at(key, '=');
         if (!value || !*key) D9_TRY(d9_tree_fail(context, trick, "write NAME or NAME:KEY=VALUE,KEY=VALUE"));
-        D9_TRY(add_value(context, arena, trick, key, value));
+        D9_TRY(add_value(context, arena, trick, key, value, false));
     }
     d9_config_layers_join(layer, tree);
 done:
@@ -139,7 +142,7 @@ static d9_status join_without(d9_context *context, d9_arena *arena, const d9_con
     if (!*name) D9_TRY(d9_tree_fail(context, tree, "write the trick's name"));
     D9_TRY(check_trick_name(context, tree, name));
     D9_TRY(d9_tree_find_or_add_map(context, arena, tree, "tricks", &tricks));
-    D9_TRY(add_value(context, arena, tricks, name, "off"));
+    D9_TRY(add_value(context, arena, tricks, name, "off", false));
     d9_config_layers_join(layer, tree);
 done:
     return status;
@@ -159,6 +162,13 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *under, co
     return d9_tree_fail(context, tree, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
+/* True if the value is a text that is taken as it stands, without quotes: spaces, "#" and ": " belong to it. */
+static bool is_verbatim(const d9_config_edit *edit, const char *path, const char *value) {
+    d9_key key;
+    if (!d9_config_key_find(path, &key) || key.option->type != D9_OPTION_TEXT) return false;
+    return edit->option || !strchr("\"'", *value);
+}
+
 static d9_status join_set(d9_context *context, d9_arena *arena, const d9_config_edit *edit, const d9_tree *under,
                           d9_tree *layer) {
     d9_status status = D9_OK;
@@ -168,13 +178,14 @@ static d9_status join_set(d9_context *context, d9_arena *arena, const d9_config_
     char *value = split_at(key, '=');
     if (!value || !*key) D9_TRY(d9_tree_fail(context, tree, "write KEY=VALUE, like train.epochs=3"));
     if (strcmp(key, "base") == 0) D9_TRY(d9_tree_fail(context, tree, "base can only be set in a file"));
+    const bool verbatim = is_verbatim(edit, key, value);
     map = tree;
     for (char *rest; (rest = split_at(key, '.')); key = rest) {
         if (!*key) D9_TRY(d9_tree_fail(context, tree, "a part of the key is empty"));
         D9_TRY(d9_tree_find_or_add_map(context, arena, map, key, &map));
     }
     if (!*key) D9_TRY(d9_tree_fail(context, tree, "a part of the key is empty"));
-    D9_TRY(add_value(context, arena, map, key, value));
+    D9_TRY(add_value(context, arena, map, key, value, verbatim));
     D9_TRY(check_trick_is_on(context, under, layer, tree));
     d9_config_layers_normalize(tree);
     d9_config_layers_join(layer, tree);

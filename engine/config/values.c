@@ -140,6 +140,8 @@ static d9_status read_text(const reading *reading, const d9_tree *node, void *fi
     char *copy, message[4096];
     if (node->kind != D9_TREE_SCALAR || (!*node->text && !node->quoted))
         D9_TRY(reject_type(reading->context, node, "a text"));
+    if (!d9_text_is_unicode(node->text))
+        D9_TRY(d9_tree_fail(reading->context, node, "is not UTF-8, which a configuration must be"));
     if (d9_text_begins_at_home(node->text, message, sizeof message))
         D9_TRY(d9_tree_fail(reading->context, node, "%s", message));
     if (reading->option->choices) D9_TRY(read_choice(reading, node, &index));

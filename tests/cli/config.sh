@@ -58,4 +58,9 @@ cp tiny.yaml "$odd"
 accepts "$dawn9" config "$odd" --origins
 cp "$out" printed.yaml
 prints '^title: untitled' "$dawn9" config printed.yaml
+
+# ---- --data and --set of a text ----
+prints '^  path: "lab #2"' "$dawn9" config tiny.yaml --data 'lab #2'
+prints '^title: "run 1: baseline"' "$dawn9" config tiny.yaml --set 'title=run 1: baseline'
+rejects 2 '--data data.path UTF-8' "$dawn9" config tiny.yaml --data "$odd"
 verdict

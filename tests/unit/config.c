@@ -345,6 +345,21 @@ TEST(edits_of_a_list_keep_one_another, enter_source_folder) {
     d9_arena_free(&context, &arena);
 }
 
+/* --set of a text takes it as it stands, unless it begins with a quote; --data always does. */
+TEST(a_set_text_is_taken_as_it_stands, enter_source_folder) {
+    static const char *const texts[] = {"lab #2", "/tmp/a: b", "#N/A", "@home", ",", "[a", " x ", "1.0", "|"};
+    for (int i = 0; i < COUNT(texts); i++) {
+        char set[32];
+        snprintf(set, sizeof set, "data.path=%s", texts[i]);
+        assert_string_equal(parse("{}", EDIT(SET, set))->data.path, texts[i]);
+    }
+    assert_string_equal(parse("{}", EDIT(SET, "data.path=\"a\\tb\""))->data.path, "a\tb");
+    const d9_config_edits folder = {
+        .items = &(d9_config_edit){.kind = D9_EDIT_SET, .text = "data.path='x'", .option = "--data"}, .count = 1};
+    assert_string_equal(parse("{}", &folder)->data.path, "'x'");
+    assert_rejected("{}", EDIT(SET, "data.path=lab\377"), "--set data.path UTF-8");
+}
+
 /* Edits are kept in the order --with, --without, --set; those of one kind in the order given. */
 TEST(edits_are_sorted_by_kind, enter_source_folder) {
     static const d9_config_edit_kind kinds[] = {D9_EDIT_SET, D9_EDIT_WITHOUT, D9_EDIT_SET, D9_EDIT_WITH};
