@@ -160,10 +160,11 @@ static void add_row(d9_context *context, const d9_option *option, d9_text *page)
     d9_option_explain(option, "; ", &doc);
     d9_text_add(page, "| `%s` | ", option->key);
     add_cell(page, d9_text_get(&values));
-    if (!option->fallback)
-        d9_text_add(page, " | must be given | ");
-    else
-        d9_text_add(page, *option->fallback ? " | `%s` | " : " | none | ", option->fallback);
+    const char *fallback = !option->fallback ? "must be given" : *option->fallback ? option->fallback : "none";
+    const char *mark = fallback == option->fallback ? "`" : "";
+    d9_text_add(page, " | %s", mark);
+    add_cell(page, fallback);
+    d9_text_add(page, "%s | ", mark);
     add_cell(page, d9_text_get(&doc));
     d9_text_add(page, " |\n");
     d9_text_free_part(&values, page);

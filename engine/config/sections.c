@@ -128,7 +128,7 @@ static const d9_option data_options[] = {
     {"shares", D9_OPTION_REALS, FIELD(data.shares), "[0.7, 0.1, 0.2]", 0, 1, NULL,
      "labelled with groups and no column for the split: shares of the groups, sorted by number or name, for training, "
      "validation and test"},
-    {"separator", D9_OPTION_TEXT, FIELD(data.separator), "|", 0, 0, NULL,
+    {"separator", D9_OPTION_TEXT, FIELD(data.separator), "'|'", 0, 0, NULL,
      "labelled, train.loss sigmoid: text between the labels of a cell"},
     {"no_label", D9_OPTION_TEXT, FIELD(data.no_label), "", 0, 0, NULL,
      "labelled, train.loss sigmoid: cell of an image without labels, such as No Finding; an empty cell says the same"},

@@ -133,9 +133,10 @@ static d9_status read_bool(const reading *reading, const d9_tree *node, void *fi
 
 static void write_bool(const void *field, d9_text *text) { d9_text_add(text, *(const bool *)field ? "on" : "off"); }
 
-/* Reads a text; "" becomes NULL. */
+/* Reads a text. "" becomes NULL; it is rejected if the option has a default or must be given. */
 static d9_status read_text(const reading *reading, const d9_tree *node, void *field) {
     d9_status status = D9_OK;
+    const char *fallback = reading->option->fallback;
     int index;
     char *copy, message[4096];
     if (node->kind != D9_TREE_SCALAR || (!*node->text && !node->quoted))
@@ -145,6 +146,7 @@ static d9_status read_text(const reading *reading, const d9_tree *node, void *fi
     if (d9_text_begins_at_home(node->text, message, sizeof message))
         D9_TRY(d9_tree_fail(reading->context, node, "%s", message));
     if (reading->option->choices) D9_TRY(read_choice(reading, node, &index));
+    if (!*node->text && !(fallback && !*fallback)) D9_TRY(d9_tree_fail(reading->context, node, "must not be empty"));
     D9_TRY(d9_arena_copy(reading->context, reading->arena, node->text, &copy));
     *(const char **)field = *copy ? copy : NULL;
 done:

@@ -227,7 +227,7 @@ static d9_status check_unused(d9_context *context, const d9_dataset_options *opt
     return D9_OK;
 }
 
-/* Copies the options and fills in defaults. D9_USAGE: an empty separator, illegal shares, an option without effect. */
+/* Copies the options and fills in defaults. D9_USAGE: illegal shares, an option without effect. */
 static d9_status fill_defaults(d9_context *context, const d9_dataset_options *options, d9_dataset_options *filled) {
     double *own = filled->shares;
     *filled = *options;
@@ -236,8 +236,6 @@ static d9_status fill_defaults(d9_context *context, const d9_dataset_options *op
     if (!filled->label_column) filled->label_column = default_label;
     if (!filled->separator) filled->separator = default_separator;
     if (own[0] == 0 && own[1] == 0 && own[2] == 0) memcpy(own, default_shares, sizeof default_shares);
-    if (!*filled->separator)
-        return d9_fail(context, D9_USAGE, "data.separator: must not be empty; it stands between the labels of a cell");
     if (fabs(own[0] + own[1] + own[2] - 1) <= 1e-9 && own[0] > 0 && own[1] >= 0 && own[2] > 0)
         return check_unused(context, filled);
     return d9_fail(context, D9_USAGE,
