@@ -13,7 +13,7 @@ const d9_flag d9_cli_edit_flags[] = {
     {"with", D9_FLAG_LIST, offsetof(d9_cli_edits, with), "T[:k=v,...]",
      .doc = "add a trick, or change its options; may be repeated"},
     {"without", D9_FLAG_LIST, offsetof(d9_cli_edits, without), "T", .doc = "remove a trick; may be repeated"},
-    {"seed", D9_FLAG_INTEGER, offsetof(d9_cli_edits, seed), "N", .minimum = 0, .maximum = INT64_MAX,
+    {"seed", D9_FLAG_INTEGER, offsetof(d9_cli_edits, seed), "N", .minimum = 0, .maximum = D9_SEED_MAX,
      .doc = "seed of initial weights, image order and augmentation"},
     {"epochs", D9_FLAG_TEXT, offsetof(d9_cli_edits, epochs), "N",
      .doc = "passes over the training part (train.epochs)"},

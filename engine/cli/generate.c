@@ -24,7 +24,7 @@ static const d9_flag flags[] = {
      .doc = "divisor of the logits, at least 0.001; default 1. Below 1 likely words become more likely"},
     {"start", D9_FLAG_TEXT, offsetof(generate_options, start), "TEXT",
      .doc = "words that come first; default: one word, drawn evenly"},
-    {"seed", D9_FLAG_INTEGER, offsetof(generate_options, edits.seed), "N", .minimum = 0, .maximum = INT64_MAX,
+    {"seed", D9_FLAG_INTEGER, offsetof(generate_options, edits.seed), "N", .minimum = 0, .maximum = D9_SEED_MAX,
      .doc = "seed of the draws; default 1"},
     {"backend", D9_FLAG_TEXT, offsetof(generate_options, edits.backend), "B",
      .doc = "auto, or one that `dawn9 devices` lists"},

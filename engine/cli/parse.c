@@ -79,9 +79,6 @@ static d9_status store_integer(parser *parser, const d9_flag *flag, const char *
     bool bounded = flag->minimum != 0 || flag->maximum != 0;
     if (!d9_text_to_integer(value, &target->value))
         return fail_usage(parser, "--%s: \"%s\" is not an integer of 64 bits", flag->name, value);
-    if (bounded && flag->maximum == INT64_MAX && target->value < flag->minimum)
-        return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be at least %lld", flag->name,
-                       value, (long long)flag->minimum);
     if (bounded && (target->value < flag->minimum || target->value > flag->maximum))
         return d9_fail(&parser->cli->context, D9_USAGE, "--%s: %s is out of range, must be %lld to %lld", flag->name,
                        value, (long long)flag->minimum, (long long)flag->maximum);

@@ -57,6 +57,8 @@ typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } 
 
 #define D9_FROM_RECORD "sha256:" /* prefix of train.from in a record, before the checksum */
 
+#define D9_SEED_MAX 9000000000000000000 /* below 2^63, so that --runs can count on from it */
+
 typedef struct d9_config {
     d9_arena arena;
     const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */

@@ -30,7 +30,7 @@ static const d9_option root_options[] = {
      "tf32: f32 with factors rounded to 10 bits of fraction, only on cuda\n"
      "bf16: 16 bits with the range of f32\n"
      "fp16: 16 bits, half precision, on cuda and reference"},
-    {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, 9e18, NULL, "seed of all random numbers"},
+    {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, D9_SEED_MAX, NULL, "seed of all random numbers"},
     {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
     {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all|best",
      "weights kept after the run\n"

@@ -64,6 +64,9 @@ static d9_status read_integer(const reading *reading, const d9_tree *node, void 
     const d9_status status = check_bounds(reading, node, value);
     if (status == D9_OK && !d9_text_to_integer(node->text, field))
         return reject_type(reading->context, node, "a whole number of 64 bits");
+    const double most = reading->option->maximum;
+    if (status == D9_OK && most > 0 && most < 0x1p63 && *(const int64_t *)field > (int64_t)most)
+        return check_bounds(reading, node, (double)INFINITY); /* `value` was rounded to the maximum */
     return status;
 }
 

@@ -1,5 +1,4 @@
 /* Axes of an experiment: seeds and grid. */
-#include "config/reference.h"
 #include "experiment/spec.h"
 
 #include <string.h>
@@ -7,11 +6,9 @@
 /* ---- seeds ---- */
 
 static d9_status read_seed(d9_context *context, const d9_tree *node, int64_t *seed) {
-    d9_key key;
-    const double largest = d9_config_key_find("seed", &key) ? key.option->maximum : 0;
     if (node->kind != D9_TREE_SCALAR || node->quoted || !d9_text_to_integer(node->text, seed) || *seed < 0 ||
-        (double)*seed > largest)
-        return d9_tree_fail(context, node, "must be an integer from 0 to %.10g", largest);
+        *seed > D9_SEED_MAX)
+        return d9_tree_fail(context, node, "must be an integer from 0 to %.10g", (double)D9_SEED_MAX);
     return D9_OK;
 }
 

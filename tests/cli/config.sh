@@ -11,7 +11,9 @@ rejects 2 'cleu.*celu' $train tiny.yaml --with cleu
 rejects 2 '--with ema,celu' $train tiny.yaml --with ema,celu
 rejects 2 '--without crop,flip' $train tiny.yaml --without crop,flip
 rejects 2 '--with ema=3 NAME NAME:KEY=VALUE' $train tiny.yaml --with ema=3
-rejects 2 '--seed 9223372036854775807' $train tiny.yaml --seed 9223372036854775807
+rejects 2 '--seed 9000000000000000001' $train tiny.yaml --seed 9000000000000000001
+rejects 2 'seed 9000000000000000001 9e.18' $train tiny.yaml --set seed=9000000000000000001
+rejects 2 '--seed 9000000000000000001' $train tiny.yaml --seed 9000000000000000000 --runs 2
 rejects 2 '--seed 9223372036854775808 64.bits' $train tiny.yaml --seed 9223372036854775808
 rejects 2 'seed 18446744073709551616 range 9e.18' $train tiny.yaml --set seed=18446744073709551616
 
