@@ -134,6 +134,11 @@ void d9_cli_name_folder(char *title, const char *allowed);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
+typedef struct d9_cli_output {
+    const char *file, *option; /* file: NULL if the option was not given */
+} d9_cli_output;
+/* D9_USAGE if two of the outputs are the same file, even under another name. */
+D9_MUST_USE d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count);
 /* D9_USAGE if `output` (may be NULL) has an extension other than `ending`, in upper or lower case. `format`: the format
  * that is written, for the message. */
 D9_MUST_USE d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *option, const char *ending,

@@ -61,13 +61,34 @@ void d9_cli_name_folder(char *title, const char *allowed) {
         if (*at == '/' || (*at == '.' && at == title) || (allowed && !strchr(allowed, *at))) *at = '-';
 }
 
+/* Finds the folder of `path`. False if there is none. */
+static bool stat_folder(const d9_system *system, const char *path, struct stat *state) {
+    char folder[D9_INSTALLED_BYTES];
+    const int length = snprintf(folder, sizeof folder, "%.*s.", (int)(d9_text_file_name(path) - path), path);
+    return length < (int)sizeof folder && system->stat(system->user, folder, state) == 0;
+}
+
+/* True if the paths name the same file, which need not exist yet. */
+static bool is_same_path(const d9_system *system, const char *a, const char *b) {
+    struct stat one, other;
+    if (system->stat(system->user, a, &one) == 0 && system->stat(system->user, b, &other) == 0)
+        return d9_same_file(&one, &other);
+    return strcmp(d9_text_file_name(a), d9_text_file_name(b)) == 0 && stat_folder(system, a, &one) &&
+           stat_folder(system, b, &other) && d9_same_file(&one, &other);
+}
+
 d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input) {
-    const d9_system *system = cli->context.system;
-    struct stat written, read;
-    const bool same = output && input && system->stat(system->user, output, &written) == 0 &&
-                      system->stat(system->user, input, &read) == 0 && d9_same_file(&written, &read);
-    if (!same) return D9_OK;
+    if (!output || !input || !is_same_path(cli->context.system, output, input)) return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
+}
+
+d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count) {
+    for (int i = 0; i < count; i++)
+        for (int before = 0; before < i && outputs[i].file; before++)
+            if (outputs[before].file && is_same_path(cli->context.system, outputs[before].file, outputs[i].file))
+                return d9_fail(&cli->context, D9_USAGE, "%s: %s and %s need different files", outputs[i].file,
+                               outputs[before].option, outputs[i].option);
+    return D9_OK;
 }
 
 d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const char *option, const char *ending,

@@ -382,10 +382,10 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_session session = {0};
     d9_evaluation evaluation = {0};
     D9_TRY(find_files(cli, chosen, &path, &model));
-    const struct {
-        const char *file, *option;
-    } outputs[] = {{chosen->logits, "--logits"}, {chosen->confusion, "--confusion"}, {chosen->mistakes, "--mistakes"}};
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    const d9_cli_output outputs[] = {
+        {chosen->logits, "--logits"}, {chosen->confusion, "--confusion"}, {chosen->mistakes, "--mistakes"}};
+    D9_TRY(d9_cli_check_outputs(cli, outputs, 3));
+    for (int i = 0; i < 3; i++) {
         D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, path));
         D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, model));
         D9_TRY(d9_file_check_writable(&cli->context, outputs[i].file));

@@ -344,9 +344,8 @@ static d9_status open_model(prediction *self) {
     if (options->features) D9_TRY(d9_features_check(&self->cli->context, options->features));
     if (options->worst_first && !options->sheet)
         D9_TRY(d9_fail(&self->cli->context, D9_USAGE, "--worst-first: needs --sheet, which it sorts"));
-    if (options->sheet && options->features && strcmp(options->sheet, options->features) == 0)
-        D9_TRY(
-            d9_fail(&self->cli->context, D9_USAGE, "%s: --sheet and --features need different files", options->sheet));
+    D9_TRY(d9_cli_check_outputs(self->cli,
+                                (d9_cli_output[]){{options->sheet, "--sheet"}, {options->features, "--features"}}, 2));
     D9_TRY(d9_safetensors_read(&self->cli->context, open.model, &file));
     D9_TRY(find_samples(self, file));
     for (int i = 0; i < self->samples.count; i++) {

@@ -189,6 +189,7 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
     if (options->json || options->from)
         return d9_fail(&cli->context, D9_USAGE, "data preview has no --json and no --from");
     d9_status status;
+    D9_TRY(d9_cli_check_outputs(cli, (d9_cli_output[]){{options->out, "--out"}, {options->filters, "--filters"}}, 2));
     D9_TRY(d9_cli_check_output(cli, options->out, "--out", options->what));
     D9_TRY(d9_cli_check_output(cli, options->filters, "--filters", options->what));
     D9_TRY(d9_cli_check_ending(cli, options->out, "--out", ".png", "PNG"));

@@ -116,6 +116,8 @@ rejects 2 'model --logits' "$dawn9" eval read.yaml model --logits model
 rejects 2 'read.yaml --logits' "$dawn9" eval read.yaml model --logits read.yaml
 rejects 2 'read/model.safetensors --logits' "$dawn9" eval read --logits read/model.safetensors
 rejects 2 'read.yaml --save-plan' "$dawn9" train read.yaml --save-plan read.yaml
+rejects 2 './x --logits --confusion different' "$dawn9" eval read --logits x --confusion ./x
+rejects 2 './x.png --out --filters different' "$dawn9" data preview read.yaml --out x.png --filters ./x.png
 rejects 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
 rejects 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.yaml
 rejects 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
