@@ -50,7 +50,8 @@ typedef struct d9_report_arm {
     bool frontier;   /* of a search: no other arm is as good with as few operations (report_search.c) */
     d9_sample sample, seconds; /* of the scores; of train_seconds */
     d9_estimate mean;
-    int64_t met; /* finished runs whose final score reached the target; `met_share`: their share */
+    double target; /* of its runs; NAN: none */
+    int64_t met;   /* finished runs whose final score reached their target; `met_share`: their share */
     d9_proportion met_share;
     /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
      * equal to `welch`, which is of all runs. */
@@ -99,7 +100,7 @@ typedef struct d9_report {
     json_t *record;                        /* experiment.json; NULL: none */
     const d9_measure *measure;             /* of all runs; NULL: no run was read */
     const char *sample;                    /* noun for the samples (core/text.h); "sample" if the runs differ */
-    double target;                         /* NAN: none */
+    double target;                         /* of all arms; NAN: none, or they differ */
     d9_report_arm *arms;
     d9_report_run *runs;
     d9_report_series *series;

@@ -36,6 +36,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
     arm->configured_epochs = NAN;
+    arm->target = report->target;
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (run->arm != index || !run->result) continue;
@@ -51,7 +52,9 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
             d9_json_real(json_object_get(json_object_get(run->result, "config"), "train"), "epochs");
         trained += d9_report_trained(report, run);
         teraflop += d9_json_real(run->result, "train_teraflop") + d9_json_real(run->result, "evaluation_teraflop");
-        arm->met += d9_measure_reaches(report->measure, run->score, report->target);
+        const double target = d9_json_real(run->result, "target");
+        if (!isnan(target)) arm->target = target;
+        arm->met += d9_measure_reaches(report->measure, run->score, arm->target);
     }
     arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
     arm->teraflop = arm->count > 0 ? teraflop / arm->count : NAN;
@@ -79,7 +82,7 @@ void d9_report_mean(const d9_report *report, const double *scores, int count, d9
 static void describe_arm(d9_report *report, d9_report_arm *arm) {
     d9_sample_describe(arm->scores, arm->count, &arm->sample);
     d9_report_mean(report, arm->scores, arm->count, &arm->mean);
-    d9_proportion_estimate(arm->met, isnan(report->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->met_share);
+    d9_proportion_estimate(arm->met, isnan(arm->target) ? 0 : arm->count, D9_REPORT_LEVEL, &arm->met_share);
     if (arm->count > report->most_seeds) report->most_seeds = arm->count;
 }
 
@@ -322,6 +325,8 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         describe_arm(report, &report->arms[a]);
         D9_TRY(set_series(context, report, &report->arms[a]));
     }
+    for (int a = 0; a < report->arm_count; a++)
+        if (report->arms[a].target != report->arms[0].target) report->target = NAN;
     for (int a = 0; a < report->arm_count; a++) D9_TRY(compare_with_baseline(context, report, &report->arms[a]));
     D9_TRY(adjust_p_values(context, report));
     set_run_differences(report);

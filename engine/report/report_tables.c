@@ -76,7 +76,7 @@ static d9_status make_arms_table(d9_context *context, d9_report *report) {
     table->title = "Arms";
     for (int i = 0; i < report->arm_count; i++) {
         const d9_report_arm *arm = &report->arms[i];
-        const bool aimed = !isnan(report->target) && arm->count > 0, ranges = arm->count > 1;
+        const bool aimed = !isnan(arm->target) && arm->count > 0, ranges = arm->count > 1;
         D9_TABLE_CELLS(
             table, i, d9_text_cell(arm->label), d9_real_cell(arm->sample.mean), d9_real_cell(arm->mean.low),
             d9_real_cell(arm->mean.high), d9_real_cell(arm->sample.deviation),

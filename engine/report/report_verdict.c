@@ -175,8 +175,8 @@ static void judge_best(const d9_report *report, int arms, d9_text *text) {
 static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_text *text) {
     if (arm->count == 1) {
         d9_text_add(text, "One run: %s", d9_measure_format(report->measure, arm->sample.mean).text);
-        if (!isnan(report->target))
-            d9_text_add(text, ", the target of %g%s %s", report->target, report->measure->unit,
+        if (!isnan(arm->target))
+            d9_text_add(text, ", the target of %g%s %s", arm->target, report->measure->unit,
                         arm->met ? "met" : "not met");
         d9_text_add(text, ". A single run has no interval.");
         return;
@@ -184,14 +184,13 @@ static void judge_target(const d9_report *report, const d9_report_arm *arm, d9_t
     d9_text_add(text, "%d runs: mean ", arm->count);
     add_mean(report, text, arm);
     d9_text_add(text, ", standard deviation %.*f. ", report->measure->digits, arm->sample.deviation);
-    if (isnan(report->target)) return;
-    d9_text_add(text, "%lld of %d reach %g%s; ", (long long)arm->met, arm->count, report->target,
-                report->measure->unit);
+    if (isnan(arm->target)) return;
+    d9_text_add(text, "%lld of %d reach %g%s; ", (long long)arm->met, arm->count, arm->target, report->measure->unit);
     d9_text_add(text, "the mean is %s.",
-                isnan(arm->mean.low)              ? "not distinguished from the target: the runs show no variance"
-                : arm->mean.low > report->target  ? "above the target"
-                : arm->mean.high < report->target ? "below the target"
-                                                  : "not distinguished from the target: its interval includes it");
+                isnan(arm->mean.low)           ? "not distinguished from the target: the runs show no variance"
+                : arm->mean.low > arm->target  ? "above the target"
+                : arm->mean.high < arm->target ? "below the target"
+                                               : "not distinguished from the target: its interval includes it");
 }
 
 static bool all_of_same_images(const d9_report *report) {

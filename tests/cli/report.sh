@@ -94,7 +94,7 @@ asserts <<'PYTHON'
 import glob
 for path in glob.glob("confused/runs/*/*/result.json"):
     result = json.load(open(path))
-    result["measure"] = "perplexity"
+    result["measure"], result["target"] = "perplexity", 220
     for row in [result] + result["epochs"]:
         for key in ("", "_tta"):
             score = row.pop("accuracy" + key)

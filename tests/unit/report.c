@@ -70,12 +70,13 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         strcat(at, "/result.json");
         write_json(
             run_path(folder, at),
-            json_pack("{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, s:{s:s?}, s:{s:i}}}",
-                      "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i],
-                      "config_hash", name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
-                      "evaluation_teraflop", 0.5, "data_digest", data_digest, "test_digest", test_digest, "config",
-                      "train", "epochs", configured, "data", "validation", validation, "model", "name", network, "eval",
-                      "streams", streams));
+            json_pack(
+                "{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, s:{s:s?}, s:{s:i}}}",
+                "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i],
+                "config_hash", name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
+                "evaluation_teraflop", 0.5, "target", target, "data_digest", data_digest, "test_digest", test_digest,
+                "config", "train", "epochs", configured, "data", "validation", validation, "model", "name", network,
+                "eval", "streams", streams));
     }
 }
 
@@ -373,15 +374,18 @@ REPORT_TEST(test_equal_labels_make_no_series) {
 
 static const double confused[] = {120, 121, 119, 120.5}, sure[] = {110, 111.5, 109, 110};
 
-/* The lowest perplexity is the best, in the verdict, in the order of differences and against the target. */
+/* The lowest perplexity is the best, in the verdict, in the order of differences and against the target of each arm.
+ */
 REPORT_TEST(test_lower_is_better) {
     d9_text *scores = test_text(), *differences = test_text();
     measured = "perplexity", target = 119;
     add_arm("base", NULL, 1, 4, confused);
+    target = 110;
     add_arm("better", "base", 1, 4, sure);
     read_report();
     assert_int_equal(report->arms[0].met, 1); /* 119 is not above the target */
-    assert_int_equal(report->arms[1].met, 4);
+    assert_int_equal(report->arms[1].met, 3);
+    assert_true(isnan(report->target)); /* the arms have none in common */
     assert_holds(report->verdict, "better is better than base: " MINUS "10.00 [");
     assert_string_equal(report->tables[0].columns[1].key, "perplexity");
     assert_string_equal(report->tables[0].columns[1].heading, "Perplexity");
