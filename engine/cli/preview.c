@@ -2,11 +2,12 @@
  * initial filters of the first convolution. For a dataset of texts, prints the first training texts.
  *
  * The batch nodes of the step program compute the images, on the reference backend. The configuration is loaded with a
- * batch of eight and without the tricks that do not augment. */
+ * batch of at most eight and without the tricks that do not augment. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "data/preview.h"
 #include "train/session.h"
+#include <math.h>
 #include <string.h>
 
 /* Texts are printed as tokens and as words: SHOWN texts, or SHOWN lines of STREAM_TOKENS tokens of a corpus. */
@@ -73,34 +74,29 @@ done:
     return status;
 }
 
-/* Copies the list, with space for `more` further items. */
-static d9_status copy_list(d9_cli *cli, d9_flag_list *list, int more) {
-    const char **items;
-    d9_status status = D9_ARENA_ALLOCATE(&cli->context, &cli->arena, list->count + more, &items);
-    if (status == D9_OK && list->count) memcpy(items, list->items, (size_t)list->count * sizeof *items);
-    list->items = items;
-    return status;
-}
-
-/* Loads the configuration for the sheet of images: see the head of this file. */
-static d9_status load_image_config(d9_cli *cli, const d9_data_options *options, d9_config **config) {
+/* Loads the configuration for the sheet of images, with edits over the user's: see the head of this file. `full`: the
+ * user's configuration; `images`: number of its training images. */
+static d9_status load_image_config(d9_cli *cli, const d9_data_options *options, const d9_config *full, int64_t images,
+                                   d9_config **config) {
     d9_status status = D9_OK;
-    d9_cli_edits edits = options->edits;
-    d9_config *full = NULL;
-    D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, &full));
-    D9_TRY(copy_list(cli, &edits.without, D9_TRICK_COUNT));
-    for (int i = 0; i < D9_TRICK_COUNT; i++) {
-        const d9_trick *trick = d9_trick_at(i);
-        if (full->trick_on[i] && !trick->on_augment) edits.without.items[edits.without.count++] = trick->name;
-    }
-    D9_TRY(copy_list(cli, &edits.set, 1));
-    edits.set.items[edits.set.count++] = "train.batch_size=8"; /* equals D9_BATCH_SHEET_IMAGES */
-    edits.batch_size = NULL;
-    edits.backend = "reference";
-    edits.precision = "f32";
-    D9_TRY(d9_cli_config(cli, options->what, &edits, NULL, config));
+    d9_config_edits edits, own = {0};
+    char *batch, *epochs;
+    D9_TRY(d9_cli_edits_collect(cli, &options->edits, NULL, &edits));
+    for (int i = 0; i < D9_TRICK_COUNT; i++)
+        if (full->trick_on[i] && !d9_trick_at(i)->on_augment)
+            D9_TRY(d9_config_edits_add(&cli->context, &cli->arena, &own,
+                                       (d9_config_edit){.kind = D9_EDIT_WITHOUT, .text = d9_trick_at(i)->name}));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &batch, "train.batch_size=%lld",
+                           (long long)(images < D9_BATCH_SHEET_IMAGES ? images : D9_BATCH_SHEET_IMAGES)));
+    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &epochs, "train.epochs=%.17g", fmax(full->train.epochs, 1)));
+    const char *const sets[] = {
+        batch, epochs, "train.accumulate=1", "train.norm_groups=0", "backend=reference", "precision=f32"};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        D9_TRY(d9_config_edits_add(&cli->context, &cli->arena, &own,
+                                   (d9_config_edit){.kind = D9_EDIT_SET, .text = sets[i]}));
+    D9_TRY(d9_config_edits_append(&cli->context, &cli->arena, &edits, &own));
+    D9_TRY(d9_config_load(&cli->context, full->path, &edits, config));
 done:
-    d9_config_free(&cli->context, full);
     return status;
 }
 
@@ -158,15 +154,13 @@ static d9_status compute_initial_state(d9_cli *cli, const d9_dataset *dataset, c
     return d9_init_state(&cli->context, &program->train, program->precision->master, &site, phase, state);
 }
 
-/* Draws the initial filters of the first convolution. Loads the configuration again, because that of `session` has
- * another batch size and fewer tricks. */
-static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_data_options *options) {
+/* Draws the initial filters of the first convolution. `config`: the user's; that of `session` has another batch size
+ * and fewer tricks. */
+static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_config *config, const char *path) {
     d9_status status = D9_OK;
-    d9_config *config = NULL;
     d9_program program = {0};
     d9_extent extent = session->program.extent;
     double *state = NULL;
-    D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &config));
     extent.batch = config->train.batch_size;
     const d9_program_options wanted = {.seed = (uint64_t)config->seed};
     D9_TRY(d9_program_build(&cli->context, config, &extent, d9_precision_find("f64"), &wanted, &program));
@@ -175,11 +169,10 @@ static d9_status write_filters(d9_cli *cli, const d9_session *session, const d9_
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--filters: the first convolution does not have 3 input channels"));
     D9_TRY(D9_ALLOCATE(&cli->context, program.state_elements, "the parameters", &state));
     D9_TRY(compute_initial_state(cli, session->dataset, &program, weight->init.phase, state));
-    D9_TRY(write_filter_sheet(cli, weight, state + weight->offset / (int64_t)sizeof(double), options->filters));
+    D9_TRY(write_filter_sheet(cli, weight, state + weight->offset / (int64_t)sizeof(double), path));
 done:
     d9_release(&cli->context, state);
     d9_program_free(&cli->context, &program);
-    d9_config_free(&cli->context, config);
     return status;
 }
 
@@ -221,32 +214,35 @@ done:
 
 d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_status status = D9_OK;
-    d9_config *config = NULL;
+    d9_config *full = NULL, *config = NULL;
     d9_session session = {0};
-    d9_dataset promised;
+    d9_dataset promised, *dataset = NULL;
     D9_TRY(check_options(cli, options));
-    D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &config));
-    D9_TRY(d9_config_describe_dataset(&cli->context, config, &promised));
+    D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &full));
+    D9_TRY(d9_config_describe_dataset(&cli->context, full, &promised));
     if (promised.tokens) {
-        status = preview_texts(cli, config, options);
+        status = preview_texts(cli, full, options);
         goto done;
     }
     if (!options->out && !options->filters)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview needs --out FILE.png or --filters FILE.png"));
-    d9_config_free(&cli->context, config);
-    config = NULL;
-    D9_TRY(load_image_config(cli, options, &config));
-    D9_TRY(check_output_outside_data(cli, config, options->out, "--out"));
-    D9_TRY(check_output_outside_data(cli, config, options->filters, "--filters"));
-    const d9_session_options open = {.config = config, .seed = (uint64_t)config->seed, .no_eval = true};
+    D9_TRY(check_output_outside_data(cli, full, options->out, "--out"));
+    D9_TRY(check_output_outside_data(cli, full, options->filters, "--filters"));
+    D9_TRY(d9_config_dataset(&cli->context, full, NULL, NULL, &dataset));
+    D9_TRY(load_image_config(cli, options, full, dataset->train.count, &config));
+    const d9_session_options open = {
+        .config = config, .seed = (uint64_t)config->seed, .dataset = dataset, .no_eval = true};
+    dataset = NULL; /* now owned by the session */
     D9_TRY(d9_session_open(&cli->context, &open, &session));
     if (session.dataset->channels != 3)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "data preview draws images of 3 channels, not %lld",
                        (long long)session.dataset->channels));
     if (options->out) D9_TRY(write_images(cli, &session, options->out));
-    if (options->filters) D9_TRY(write_filters(cli, &session, options));
+    if (options->filters) D9_TRY(write_filters(cli, &session, full, options->filters));
 done:
     if (session.context) d9_session_close(&session);
+    d9_dataset_free(&cli->context, dataset);
     d9_config_free(&cli->context, config);
+    d9_config_free(&cli->context, full);
     return status;
 }

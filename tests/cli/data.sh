@@ -72,6 +72,11 @@ same hard.png filters.png "the filters are not the network's"
 same sheet.png first.png "the images that a step takes are other ones where it learns from the hard ones"
 accepts "$dawn9" data preview tiny.yaml --out sheet.png --without crop --without flip
 differ sheet.png first.png "no augmentation looks like some"
+# Settings that only training needs do not matter: a trick's options, groups and accumulated batches; a set may be small.
+accepts "$dawn9" data preview tiny.yaml --out other.png --with cutout:size=8 --with ema --set tricks.ema.every=2 \
+    --batch-size 64 --set train.norm_groups=16 --set train.accumulate=2
+same other.png first.png "the images depend on settings of training"
+prints '^sheet.png: 5 training' "$dawn9" data preview tiny.yaml --out sheet.png --set data.synthetic_train=5 --batch-size 1 --epochs 0.3
 rejects 2 '--out x.jpg PNG .png' "$dawn9" data preview tiny.yaml --out x.jpg
 rejects 2 '--filters ./x.tiff PNG' "$dawn9" data preview tiny.yaml --filters ./x.tiff
 accepts "$dawn9" data preview tiny.yaml --out SHEET.PNG
