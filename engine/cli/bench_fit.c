@@ -85,7 +85,7 @@ static void print_foot(d9_cli *cli, const d9_config *config, const d9_fit *fit) 
     if (fit->unit > 1)
         d9_cli_print(cli, "this configuration needs batches that are a multiple of %lld\n", (long long)fit->unit);
     if (!fit->data_known)
-        d9_cli_print(cli, "%ss of a folder are not included: their number is not known yet\n",
+        d9_cli_print(cli, "%ss in your own files are not included: their number is not known yet\n",
                      d9_model_sample(config->model));
     d9_cli_print(cli, "included: buffers of the run. Not included: the backend's workspace and the process itself.\n");
 }

@@ -140,6 +140,12 @@ d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_pr
     bool fits;
     *fit = (d9_fit){0};
     D9_TRY(d9_config_extent(context, config, &s.extent, &fit->data_known));
+    if (!fit->data_known && s.extent.train_tokens)
+        D9_TRY(
+            d9_fail(context, D9_USAGE,
+                    "data.dataset %s: bench fit reads no files, and only they tell the vocabulary; bench step measures "
+                    "a batch",
+                    config->data.dataset));
     if (fit->data_known)
         fit->samples = s.extent.train_samples;
     else

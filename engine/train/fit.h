@@ -29,6 +29,7 @@ typedef struct d9_fit {
     d9_memory_use use;
 } d9_fit;
 
-/* Finds the largest batch whose buffers take at most `bytes`. `longest_rule` as in d9_program_options. */
+/* Finds the largest batch whose buffers take at most `bytes`. D9_USAGE for a corpus, whose vocabulary only
+ * its files tell. `longest_rule` as in d9_program_options. */
 D9_MUST_USE d9_status d9_fit_batch(d9_context *context, const d9_config *config, const d9_precision *precision,
                                    int longest_rule, int64_t bytes, d9_fit *fit);

@@ -36,7 +36,10 @@ json all.json '[r["precision"] for r in d["rows"]] == next(b for b in json.load(
 # Without --memory the limit is the device's memory. A batch is a multiple of the ghost group's size. Images of a folder
 # are neither counted nor read.
 prints 'a multiple of 16$' "$dawn9" bench fit --config tiny.yaml --with ghost_batchnorm:group_size=16
-prints "^images of a folder are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
+prints "^images in your own files are not included" "$dawn9" bench fit --config tiny.yaml --set data.dataset=folder --memory 8M
+stream_files
+rejects 2 'corpus vocabulary bench.step' "$dawn9" bench fit --config language.yaml --data corpus --memory 8M
+accepts "$dawn9" bench step --config language.yaml --data corpus --steps 1
 
 # Errors. If no precision fits, the message has the smallest batch, and its memory in the smallest precision.
 rejects 2 '1 f32 [0-9.]+ MiB' "$dawn9" bench fit --config tiny.yaml --memory 4K
