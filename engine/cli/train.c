@@ -211,11 +211,12 @@ static void add_resume_command(const d9_cli *cli, d9_text *text) {
 }
 
 /* After an interrupt, or after a failed write if there is a checkpoint, appends the command that resumes to the
- * message. Returns `status`. */
+ * message, or how to make it if it is too long for a message. Returns `status`. */
 static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *out) {
     char *checkpoint;
-    d9_text text;
+    d9_text text, command;
     d9_text_init(&cli->context, &text);
+    d9_text_init(&cli->context, &command);
     const bool interrupted = d9_status_is_interrupt(status);
     bool found;
     if (!interrupted && status != D9_OUTPUT) goto done;
@@ -223,10 +224,14 @@ static d9_status add_how_to_resume(d9_cli *cli, d9_status status, const char *ou
     if (!interrupted && (d9_file_find(&cli->context, status, checkpoint, &found) != D9_OK || !found)) goto done;
     d9_text_add(&text, "%s%s: ", cli->context.message,
                 interrupted ? "" : "; a checkpoint is there, --resume continues");
-    add_resume_command(cli, &text);
+    add_resume_command(cli, &command);
+    const bool fits = text.size + command.size < sizeof cli->context.message;
+    d9_text_add(&text, "%s",
+                fits ? d9_text_get(&command) : "give the same command again, with --resume and without --overwrite");
     d9_context_clear(&cli->context);
     status = d9_fail(&cli->context, status, "%s", d9_text_get(&text));
 done:
+    d9_text_free(&command);
     d9_text_free(&text);
     return status;
 }

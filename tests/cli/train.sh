@@ -174,7 +174,7 @@ ends 130 '[0-9]+ 16 --resume long.yaml --out --quiet --html' interrupted INT eve
 has broken/live.html '<p>interrupted before step [0-9]* of 16'
 accepts "$dawn9" train long.yaml --out broken --quiet --html --resume
 [ "$(grep -c '^<tr><td>' broken/live.html)" = 8 ] || fail "the page of a resumed run lacks epochs"
-ends 143 '[0-9]+ 16 --resume' interrupted TERM events.jsonl stopped --quiet
+ends 143 '[0-9]+ 16 again --resume' interrupted TERM events.jsonl stopped --quiet --set "title=$(printf '%0900d' 1)" # no room
 [ -f stopped/checkpoint.safetensors ] && [ ! -e stopped/result.json ] || fail "an interrupted run left: $(ls stopped)"
 rejects 2 'another' "$dawn9" train long.yaml --out stopped --resume --seed 2
 accepts "$dawn9" train long.yaml --out stopped --resume --quiet
