@@ -128,9 +128,10 @@ D9_MUST_USE d9_status d9_cli_check_path(d9_cli *cli, const char *path);
 const char *d9_cli_shell_word(d9_cli *cli, const char *path);
 /* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
-/* Turns a title into a folder's name: slashes, a leading dot and characters not in `allowed` (unless NULL) become
- * dashes. */
-void d9_cli_name_folder(char *title, const char *allowed);
+/* Sets *out to the folder runs/TITLESUFFIX, where slashes, a leading dot and characters that are not in `allowed`
+ * (unless NULL) are replaced by dashes. */
+D9_MUST_USE d9_status d9_cli_default_out(d9_cli *cli, const char *title, const char *suffix, const char *allowed,
+                                         const char **out);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);

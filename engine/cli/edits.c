@@ -56,9 +56,17 @@ void d9_cli_print_next(d9_cli *cli, const char *command, const char *path) {
                  d9_cli_shell_word(cli, path));
 }
 
-void d9_cli_name_folder(char *title, const char *allowed) {
-    for (char *at = title; *at; at++)
-        if (*at == '/' || (*at == '.' && at == title) || (allowed && !strchr(allowed, *at))) *at = '-';
+d9_status d9_cli_default_out(d9_cli *cli, const char *title, const char *suffix, const char *allowed,
+                             const char **out) {
+    static const char above[] = "runs/";
+    char *made;
+    const d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "%s%s%s", above, title, suffix);
+    if (status != D9_OK) return status;
+    *out = made;
+    made += strlen(above);
+    for (char *at = made; *at; at++)
+        if (*at == '/' || (*at == '.' && at == made) || (allowed && !strchr(allowed, *at))) *at = '-';
+    return D9_OK;
 }
 
 /* Finds the folder of `path`. False if there is none. */

@@ -145,17 +145,6 @@ d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options
 
 /* ---- folder and selection of runs ---- */
 
-/* Default folder: runs/TITLE with characters that are unsuitable for a folder's name replaced by dashes. */
-static d9_status default_out(d9_cli *cli, const char *title, const char **out) {
-    char *made;
-    d9_status status;
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s", title));
-    d9_cli_name_folder(made + strlen("runs/"), D9_NAME_CHARACTERS);
-    *out = made;
-done:
-    return status;
-}
-
 static d9_status parse_shard(d9_cli *cli, const char *text, d9_runs *runs) {
     char first[24];
     int64_t index, count;
@@ -205,7 +194,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
                       .ended_count = -1};
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->open));
     D9_TRY(D9_ARENA_ALLOCATE(&cli->context, &cli->arena, runs->count, &runs->seen));
-    if (!runs->out) D9_TRY(default_out(cli, experiment->title, &runs->out));
+    if (!runs->out) D9_TRY(d9_cli_default_out(cli, experiment->title, "", D9_NAME_CHARACTERS, &runs->out));
     if (options->shard) D9_TRY(parse_shard(cli, options->shard, runs));
     if (options->devices && options->workers.given)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "--workers: --devices already sets their number"));

@@ -117,14 +117,12 @@ done:
  * folder; otherwise to runs/TITLE-seedN. D9_USAGE if check_folder rejects this folder. */
 static d9_status choose_out(d9_cli *cli, const train_options *options, const d9_config *config, const char **out) {
     d9_status status = D9_OK;
-    char *made, seed[32] = "";
+    char seed[32] = "";
     *out = options->out;
     if (!*out && options->resume && !options->runs.given) D9_TRY(find_record_folder(cli, options->config, out));
     if (!*out) {
         if (!options->runs.given) snprintf(seed, sizeof seed, "-seed%lld", (long long)config->seed);
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &made, "runs/%s%s", config->title, seed));
-        d9_cli_name_folder(made + strlen("runs/"), NULL);
-        *out = made;
+        D9_TRY(d9_cli_default_out(cli, config->title, seed, NULL, out));
     }
     if (cli->parallel.rank == 0) D9_TRY(check_folder(cli, *out, options->runs.given));
 done:
@@ -514,7 +512,7 @@ done:
 static d9_status find_learning_rate(d9_cli *cli, const train_options *options) {
     d9_status status;
     d9_config *config = NULL;
-    char *out = NULL;
+    const char *out = options->out;
     const struct {
         const char *option;
         bool given;
@@ -530,9 +528,8 @@ static d9_status find_learning_rate(d9_cli *cli, const train_options *options) {
         return d9_fail(&cli->context, D9_USAGE,
                        "--find-lr: runs in one process, not in %d: start it without a launcher", cli->parallel.ranks);
     D9_TRY(d9_cli_config(cli, options->config, &options->edits, NULL, &config));
-    D9_TRY(d9_arena_format(&cli->context, &cli->arena, &out, "runs/%s-find-lr", config->title));
-    d9_cli_name_folder(out + strlen("runs/"), NULL);
-    status = d9_find_lr(cli, config, options->out ? options->out : out, options->quiet);
+    if (!out) D9_TRY(d9_cli_default_out(cli, config->title, "-find-lr", NULL, &out));
+    status = d9_find_lr(cli, config, out, options->quiet);
 done:
     d9_config_free(&cli->context, config);
     return status;
