@@ -164,9 +164,28 @@ class _Signals:
                 signal.signal(number, handler)
 
 
+_contexts = weakref.WeakSet()
+
+
+def _after_fork():
+    """In a child of fork: a context that another thread was using is lost, because that thread does not exist here."""
+    for context in _contexts:
+        if context.lock.acquire(blocking=False):
+            context.lock.release()
+        else:
+            context.lock, context.handle, context.model = threading.RLock(), None, None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Context:
+    """A context of the library and its model, which must be freed first. One object frees both, because Python's
+    garbage collector finalizes the objects of a cycle in any order."""
+
     def __init__(self):
-        self.handle, self.lines, self.calls = c.c_void_p(), [], []  # calls: the _Signals of each call that is running
+        self.handle, self.model = c.c_void_p(), c.c_void_p()
+        self.lines, self.calls = [], []  # calls: the _Signals of each call that is running
         lines, calls = self.lines, self.calls  # the callbacks must not refer to the context: a cycle would delay freeing it
         self.lock = threading.RLock()  # held from a call until its message has been read
         self.on_warning = _WARNING(lambda _, line: lines.append(os.fsdecode(line)))
@@ -175,6 +194,7 @@ class _Context:
         _lib.dawn9_on_warning(self.handle, self.on_warning, None)
         self.on_batch = _BATCH(lambda _: int(bool(calls[-1].raised)))  # a signal handler runs when Python is called
         _lib.dawn9_on_batch(self.handle, self.on_batch, None)
+        _contexts.add(self)
 
     def check(self, status):
         self.warn()
@@ -209,8 +229,12 @@ class _Context:
             warnings.warn(self.lines.pop(0), stacklevel=level)
 
     def close(self):
-        handle, self.handle = self.handle, None
-        _lib.dawn9_close(handle)
+        with self.lock:
+            if self.calls:
+                raise ValueError("the model computes in this thread: a signal handler cannot close it")
+            handle, model, self.handle, self.model = self.handle, self.model, None, None
+            _lib.dawn9_model_free(model)
+            _lib.dawn9_close(handle)
 
     __del__ = close
 
@@ -274,51 +298,27 @@ def _utf8(texts):
 # ---- models ----
 
 
-_models = weakref.WeakSet()
-
-
-def _after_fork():
-    """In a child of fork: a model that another thread was using is lost, because that thread does not exist here."""
-    for model in _models:
-        if model._context.lock.acquire(blocking=False):
-            model._context.lock.release()
-        else:
-            model._context.lock, model._handle = threading.RLock(), None
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 class Model:
     """A trained network, from a model.safetensors or a run's folder, or returned by train."""
 
     def __init__(self, path, set=()):
-        context, handle = _Context(), c.c_void_p()
-        self._own(context, handle)
-        context.call(_lib.dawn9_model_open, context.handle, _path(path), _texts(set), c.byref(handle))
-
-    def _own(self, context, handle):
-        self._context, self._handle = context, handle
-        _models.add(self)
+        self._context = context = _Context()
+        context.call(_lib.dawn9_model_open, context.handle, _path(path), _texts(set), c.byref(context.model))
 
     def _get(self, function, *arguments):
         with self._context.lock:
-            if not self._handle:
+            if not self._context.model:
                 raise ValueError("the model is closed, or this process was forked while another thread used it")
-            return function(self._handle, *arguments)
+            return function(self._context.model, *arguments)
 
     def _call(self, function, *arguments):
         with self._context.lock:
             self._context.call(self._get, function, *arguments)
 
     def close(self):
-        """Frees the model, after the calls of other threads. Any later call but close raises ValueError."""
-        if hasattr(self, "_context"):
-            with self._context.lock:
-                handle, self._handle = self._handle, None
-                _lib.dawn9_model_free(handle)
-
-    __del__ = close
+        """Frees the model, after the calls of other threads. Any later call but close raises ValueError, and so does
+        close in a signal handler that interrupts a call of this thread."""
+        self._context.close()
 
     def __reduce__(self):
         raise TypeError("a dawn9 Model is not copied or pickled: save it, and open the file again")
@@ -431,7 +431,7 @@ def _effective(path, settings):
 def _run(config, settings, folder, overwrite, progress):
     if folder is not None and not _path(folder):
         raise ValueError("folder is empty; None, the default, is no record")
-    context, handle, result = _Context(), c.c_void_p(), _Result()
+    context, result = _Context(), _Result()
     loaded = _load_config(context, config, settings)
     with context.signals() as signals:
 
@@ -450,10 +450,10 @@ def _run(config, settings, folder, overwrite, progress):
                 return 1
 
         options = _TrainOptions(folder=None if folder is None else _path(folder), overwrite=int(overwrite), progress=_CALLBACK(call))
-        status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(handle))
+        status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(context.model))
     _lib.dawn9_config_free(loaded)
     model = Model.__new__(Model)
-    model._own(context, handle)
+    model._context = context
     if signals.raised:
         raise signals.raised[0]
     context.check(status)

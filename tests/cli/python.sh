@@ -112,6 +112,9 @@ whole = time.monotonic() - started
 signal.setitimer(signal.ITIMER_REAL, whole / 10)
 rejected(TimeoutError, "too late", again.predict, many)
 assert time.monotonic() - started < 1.7 * whole, "a prediction goes on after a signal"
+signal.signal(signal.SIGALRM, lambda *_: again.close())
+signal.setitimer(signal.ITIMER_REAL, whole / 10)
+rejected(ValueError, "cannot close it", again.predict, many)
 assert (again.predict(images)[1] == probabilities).all()
 import warnings
 untested = images[1:4], labels[1:4] * 0 # of class 0 alone
@@ -168,6 +171,11 @@ for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle 
     rejected(TypeError, "copied", clone, third)
 rejected(ValueError, "closed", third.predict, images)
 rejected(ValueError, "closed", lambda: third.config)
+import gc
+class Cycle: # the garbage collector frees it with the model, which must be freed before its context
+    def __init__(self):
+        self.itself, self.model = self, dawn9.train("tiny.yaml")[0]
+Cycle() and gc.collect()
 
 # a forked child computes with two threads like its parent, also if it was forked by a callback of a training
 def in_child():
@@ -221,7 +229,7 @@ PYTHON
 printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
 localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
-prints '^all well$' env LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
+prints '^all well$' env MALLOC_PERTURB_=165 LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
 
 # dawn9 lets waiting threads of OpenMP spin for 10000 turns, unless the caller has chosen. os.environ stays as it was.
 spins_for() { # TURNS [NAME=VALUE]: checks the turns after importing dawn9 with this environment variable
