@@ -7,6 +7,7 @@ cd "$(dirname "$0")"
 
 usage="usage: ./setup.sh [--data]    install what is missing and build into build/; --data: get CIFAR-10 too"
 data=no
+tests=${DAWN9_TESTS-OFF} # tests/run.sh asks for them; they take longer to compile than the program
 for argument in "$@"; do
     case $argument in
     --data) data=yes ;;
@@ -26,16 +27,16 @@ missing_packages() {
     has_command cmake || echo cmake
     has_command ninja || echo ninja-build
     has_command pkg-config || echo pkg-config
-    has_command git || echo git
     has_library yaml-0.1 || echo libyaml-dev
     has_library jansson || echo libjansson-dev
     has_library libmd || echo libmd-dev
     has_library libpng || echo libpng-dev
     has_library zlib || echo zlib1g-dev
-    has_library cmocka || echo libcmocka-dev
     has_header stb/stb_image.h || echo libstb-dev
+    [ "$tests" = OFF ] || has_library cmocka || echo libcmocka-dev
 }
 missing_optional() {
+    [ ! -e .git ] || has_command git || echo git
     has_header dnnl.h || echo libdnnl-dev
     has_command gnuplot || echo gnuplot-nox
     has_library libwebp || echo libwebp-dev
@@ -46,10 +47,12 @@ missing_optional() {
 # One list, space separated, so that a message is one line.
 join() { tr '\n' ' ' | sed 's/ $//'; }
 
+updated=
 install_packages() {
     echo "setup.sh: installing $*"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || echo "setup.sh: apt-get update failed; going on with the lists there are" >&2
+    [ -n "$updated" ] || apt-get update -qq || echo "setup.sh: apt-get update failed; going on with the lists there are" >&2
+    updated=yes
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
@@ -57,7 +60,8 @@ missing=$(missing_packages | join)
 optional=$(missing_optional | join)
 if [ -n "$missing$optional" ] && can_install; then
     # shellcheck disable=SC2086 # one word per package
-    install_packages $missing $optional
+    [ -z "$missing" ] || install_packages $missing
+    for package in $optional; do install_packages "$package" || true; done
     missing=$(missing_packages | join)
     optional=$(missing_optional | join)
 fi
@@ -66,15 +70,15 @@ if [ -n "$missing" ]; then
     exit 1
 fi
 if [ -n "$optional" ]; then
-    echo "setup.sh: not there: $optional (libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP; libopenmpi-dev, openmpi-bin: training by several processes)" >&2
+    echo "setup.sh: not there: $optional (git: the commit in records; libdnnl-dev: oneDNN's convolutions beside our own; gnuplot-nox: the plots of a report; libwebp-dev: pictures in WebP; libopenmpi-dev, openmpi-bin: training by several processes)" >&2
 fi
 
-# A new build leaves out the tests, which take longer to compile than the program; tests/run.sh asks for them.
+# A build that exists keeps its options.
 mkdir -p build
-tests=-DDAWN9_TESTS=${DAWN9_TESTS-OFF}
-[ ! -f build/CMakeCache.txt ] || tests=
+option=-DDAWN9_TESTS=$tests
+[ ! -f build/CMakeCache.txt ] || option=
 # shellcheck disable=SC2086 # an option or none
-cmake -G Ninja -S . -B build $tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+cmake -G Ninja -S . -B build $option >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 cmake --build build --parallel "$(nproc)"
 
 next() { echo "setup.sh: done; next: $1"; }

@@ -131,7 +131,7 @@ cuda12() {
     clone_in_trixie main,contrib,non-free
     mkdir "$root/opt/cudnn"
     cp "$cudnn"/include/cudnn*.h "$cudnn"/lib/libcudnn*.so.9 "$root/opt/cudnn"
-    step "CUDA installs" installs "nvidia-cuda-toolkit g++-13 file dpkg-dev python3"
+    step "CUDA installs" installs "nvidia-cuda-toolkit g++-13 file dpkg-dev python3 libcmocka-dev"
     step "it is 12.4" inside "nvcc --version | grep 'release 12.4'"
     step "setup.sh installs and builds" inside ./setup.sh
     step "the CUDA backend builds" inside "cmake -S . -B build -DCUDNN_INCLUDE=/opt/cudnn \

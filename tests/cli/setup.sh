@@ -1,5 +1,6 @@
-# setup.sh and tests/run.sh print what they are about to install, and setup.sh why it needs npm; package managers,
-# compilers and dawn9 are stubs here. The `git clone` line of README.md and docs/finetune.md clones the sources.
+# setup.sh and tests/run.sh print what they are about to install, and setup.sh why it needs npm; it stops only without a
+# package that the build needs. Package managers, compilers and dawn9 are stubs here. The `git clone` line of README.md and
+# docs/finetune.md clones the sources.
 . "$(dirname "$0")/lib.sh"
 
 # ---- git clone ----
@@ -22,9 +23,10 @@ stub() { # NAME COMMANDS
     printf '#!/bin/sh\n%s\n' "$2" >"$stubs/$1"
     chmod +x "$stubs/$1"
 }
-for command in cc cmake ninja pkg-config git gnuplot curl; do stub $command :; done
+for command in cc cmake ninja gnuplot curl; do stub $command :; done
 stub id 'echo 0'
-stub apt-get 'echo "apt-get $*"'
+stub pkg-config '[ $2 != cmocka ]'
+stub apt-get 'echo "apt-get $*" >>calls; case $* in *libopenmpi-dev) exit 100 ;; esac'
 
 # ---- npm is installed only after the archive failed, and the reason is said first ----
 mkdir build
@@ -34,6 +36,15 @@ observe env PATH="$stubs" sh ./setup.sh --data
 [ $status = 0 ] || fail "setup.sh --data ended with $status"
 [ "$(grep -o 'curl: (28)\|reason above\|installing npm\|reproduce.sh small' "$out" | tr '\n' ',')" = 'curl: (28),reason above,installing npm,reproduce.sh small,' ] ||
     fail "setup.sh --data does not say first why npm is installed: $(cat "$out")"
+
+# ---- only what a build needs must be there: neither cmocka without tests nor git without .git ----
+count() { [ "$(grep -c "$2" calls)" = "$1" ] || fail "not $1 calls of $2: $(cat calls)"; }
+count 0 'cmocka\| git'
+count 1 update
+count 1 ' openmpi-bin$'
+observe env PATH="$stubs" DAWN9_TESTS=ON sh ./setup.sh
+count 1 ' libcmocka-dev$'
+{ [ $status = 1 ] && grep -q 'missing .*: libcmocka-dev;' "$err"; } || fail "tests without cmocka: status $status"
 
 # ---- the tools of the tests ----
 printf '#!/bin/sh\nexit 1\n' >setup.sh
