@@ -18,9 +18,9 @@ __attribute__((constructor)) static void register_fork_handler(void) { pthread_a
 static void on_log(void *user, d9_log_level level, const char *line) {
     dawn9_context *context = user;
     if (level != D9_LOG_WARNING || !context->warn) return;
-    d9_api_leave(context);
+    const d9_context call = d9_api_pause(context);
     context->warn(context->warn_user, line);
-    d9_api_enter(context);
+    d9_api_resume(context, &call);
 }
 
 static bool initialize_lock(pthread_mutex_t *lock) {
@@ -67,9 +67,9 @@ void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *callback, 
 
 static int call_batch_callback(void *user) {
     dawn9_context *outer = user;
-    d9_api_leave(outer);
+    const d9_context call = d9_api_pause(outer);
     const int stop = outer->batch(outer->batch_user);
-    d9_api_enter(outer);
+    d9_api_resume(outer, &call);
     return stop;
 }
 

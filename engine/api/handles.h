@@ -5,13 +5,16 @@
 #include "exchange/predict.h"
 
 #include <locale.h>
+#include <omp.h>
 #include <pthread.h>
+#include <string.h>
 
 struct dawn9_context {
     d9_context inner;
     pthread_mutex_t lock; /* held by calls that can fail, config_free, model_free; recursive, for calls in callbacks */
     locale_t neutral;     /* the C locale, in which calls read and write numbers */
     locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
+    int host_threads, host_dynamic; /* OpenMP settings of that thread, likewise */
     dawn9_warning_callback *warn;
     void *warn_user;
     dawn9_batch_callback *batch;
@@ -36,13 +39,35 @@ struct dawn9_model {
     d9_predictor predictor;      /* opened by the first prediction; predictor.context is NULL before */
 };
 
-/* Switch the calling thread to the C locale, in place of the host program's locale, and back. */
-static inline void d9_api_enter(dawn9_context *outer) { outer->host = uselocale(outer->neutral); }
-static inline void d9_api_leave(dawn9_context *outer) { uselocale(outer->host); }
+/* Switch the calling thread to the C locale and to regions of a fixed number of threads, in place of the host program's
+ * settings, and back. In between, the engine may change the number of threads. */
+static inline void d9_api_enter(dawn9_context *outer) {
+    outer->host = uselocale(outer->neutral);
+    outer->host_threads = omp_get_max_threads();
+    outer->host_dynamic = omp_get_dynamic();
+    omp_set_dynamic(0);
+}
+static inline void d9_api_leave(dawn9_context *outer) {
+    omp_set_dynamic(outer->host_dynamic);
+    omp_set_num_threads(outer->host_threads);
+    uselocale(outer->host);
+}
 
-/* Waits until no other thread is in a call with this context, locks the context, switches to the C locale and clears
- * the message of the previous call. Every API function that can fail begins with it, except dawn9_open, and returns
- * through d9_api_end. */
+/* Leave a call for a callback of the host program, and return to it. The callback may use the API, which clears and
+ * sets the context's status and message; d9_api_resume restores those of the call, *call. */
+static inline d9_context d9_api_pause(dawn9_context *outer) {
+    d9_api_leave(outer);
+    return outer->inner;
+}
+static inline void d9_api_resume(dawn9_context *outer, const d9_context *call) {
+    d9_api_enter(outer);
+    outer->inner.status = call->status;
+    memcpy(outer->inner.message, call->message, sizeof call->message);
+}
+
+/* Waits until no other thread is in a call with this context, locks the context, switches the thread's settings and
+ * clears the message of the previous call. Every API function that can fail begins with it, except dawn9_open, and
+ * returns through d9_api_end. */
 static inline d9_context *d9_api_begin(dawn9_context *outer) {
     pthread_mutex_lock(&outer->lock); /* cannot fail: initialized and recursive */
     d9_api_enter(outer);
@@ -50,8 +75,8 @@ static inline d9_context *d9_api_begin(dawn9_context *outer) {
     return &outer->inner;
 }
 
-/* Undoes the lock and the locale of d9_api_begin, and converts the engine's status: an interrupt becomes DAWN9_STOPPED,
- * any other status keeps its number. */
+/* Undoes the lock and the settings of d9_api_begin, and converts the engine's status: an interrupt becomes
+ * DAWN9_STOPPED, any other status keeps its number. */
 static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
     d9_api_leave(outer);
     pthread_mutex_unlock(&outer->lock);

@@ -21,9 +21,9 @@ typedef struct run { /* argument of the trainer's callbacks */
 static void call_progress(run *self, const d9_program *program, double loss, double seconds, const dawn9_epoch *epoch) {
     const dawn9_progress progress = {self->step, program->steps, loss, seconds, epoch};
     if (!self->options->progress) return;
-    d9_api_leave(self->outer);
+    const d9_context call = d9_api_pause(self->outer);
     if (self->options->progress(self->options->user, &progress) != 0) self->stop = SIGINT;
-    d9_api_enter(self->outer);
+    d9_api_resume(self->outer, &call);
 }
 
 static void on_step(void *user, const d9_program *program, int64_t step, double loss, double epoch_seconds) {

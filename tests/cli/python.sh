@@ -47,6 +47,9 @@ assert (grey == again.predict(np.repeat(images[:, :, :, :1], 3, axis=3))[1]).all
 # without test=, a sixth of the images is the test set; then a run on the data of its configuration
 assert dawn9.train("arrays.yaml", images, labels, set=["train.epochs=1"])[1]["test_images"] == 15
 assert dawn9.train("tiny.yaml")[0].evaluate()["images"] == 64
+dawn9._lib.omp_set_num_threads(5) # of the caller's OpenMP regions, which also oneDNN leaves as it was
+dawn9.train("tiny.yaml", set=["backend=" + sys.argv[3], "train.epochs=1"])
+assert dawn9._lib.omp_get_max_threads() == 5
 
 # a model of texts, from a folder by the configuration
 texts, _ = dawn9.train("sentiment.yaml", set=["data.path=texts"])
@@ -229,7 +232,7 @@ PYTHON
 printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
 localedef -c -i ./comma.src ./comma >/dev/null 2>&1
 [ -f comma/LC_NUMERIC ] && locale=comma || locale=none
-prints '^all well$' env MALLOC_PERTURB_=165 LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale
+prints '^all well$' env MALLOC_PERTURB_=165 LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale "$(cpu_backends | tail -n 1)"
 
 # dawn9 lets waiting threads of OpenMP spin for 10000 turns, unless the caller has chosen. os.environ stays as it was.
 spins_for() { # TURNS [NAME=VALUE]: checks the turns after importing dawn9 with this environment variable

@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+#include <omp.h>
 #include <pthread.h>
 
 static const char yaml[] =
@@ -263,6 +264,53 @@ TEST_WITH(dawn9_context *context, the_batch_callback_stops_evaluations, set_up) 
     dawn9_on_batch(context, NULL, NULL);
     assert_ok(context, dawn9_predict(model, dataset->test.images, TEST, labels, NULL));
     d9_dataset_free(&inner, dataset);
+    dawn9_config_free(config), dawn9_model_free(model);
+}
+
+typedef struct nested { /* user of the callbacks of calls_in_callbacks: `stop`: what they return */
+    dawn9_context *context;
+    int stop, calls, warnings;
+} nested;
+
+/* A callback that makes a call of its own, which fails. It finds the program's OpenMP settings. */
+static int fail_within(nested *n) {
+    dawn9_model *model;
+    n->calls++;
+    assert_ints(omp_get_max_threads(), 3, omp_get_dynamic(), 1);
+    assert_rejected(n->context, dawn9_model_open(n->context, "inner.safetensors", NULL, &model), DAWN9_DATA, "inner");
+    return n->stop;
+}
+static int fail_in_batch(void *user) { return fail_within(user); }
+static int fail_in_progress(void *user, const dawn9_progress *progress) {
+    (void)progress;
+    return fail_within(user);
+}
+static void fail_in_warning(void *user, const char *line) {
+    nested *n = user;
+    n->warnings += strstr(line, "threads") != NULL;
+    fail_within(n);
+}
+
+/* A call that fails within a callback leaves status and message of the outer call as they are, and the outer call the
+ * program's OpenMP settings. */
+TEST_WITH(dawn9_context *context, calls_in_callbacks, set_up) {
+    nested n = {.context = context};
+    dawn9_model *model;
+    dawn9_evaluation evaluation;
+    const int threads = omp_get_max_threads();
+    dawn9_config *config = parse(context, (const char *const[]){"threads=1000", "backend=cpu", NULL});
+    const dawn9_train_options options = {.progress = fail_in_progress, .user = &n};
+    omp_set_num_threads(3), omp_set_dynamic(1);
+    dawn9_on_batch(context, fail_in_batch, &n);
+    dawn9_on_warning(context, fail_in_warning, &n);
+    assert_ok(context, dawn9_train(context, config, &options, NULL, &model));
+    assert_ok(context, dawn9_evaluate(model, &evaluation));
+    assert_true(n.warnings > 0 && n.calls > n.warnings + STEPS);
+    n.stop = 1;
+    assert_rejected(context, dawn9_evaluate(model, &evaluation), DAWN9_STOPPED, "interrupted");
+    assert_rejected(context, dawn9_train(context, config, &options, NULL, NULL), DAWN9_STOPPED, "interrupted");
+    assert_ints(omp_get_max_threads(), 3, omp_get_dynamic(), 1);
+    omp_set_num_threads(threads), omp_set_dynamic(0);
     dawn9_config_free(config), dawn9_model_free(model);
 }
 
