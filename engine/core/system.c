@@ -1,4 +1,5 @@
 /* The default entries of the system table; the memory, file, lock and folder functions built on it; the clocks. */
+#define _GNU_SOURCE /* gettid */
 #include "core/system.h"
 #include "core/text.h"
 
@@ -275,12 +276,13 @@ static char *find_linked(const char *path) {
     return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Adds the path of the temporary file beside `path`: PATH.PROCESS.partial. The file name of PATH is cut short if the
- * new name would be longer than file systems allow. */
+/* Adds the path of the temporary file beside `path`: PATH.THREAD.partial, because threads and processes may write to
+ * one path at the same time. The file name of PATH is cut short if the new name would be longer than file systems
+ * allow. */
 static void add_partial_path(d9_text *text, const char *path) {
     char ending[40];
     const char *name = d9_text_file_name(path);
-    const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)getpid());
+    const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)gettid());
     size_t length = strlen(name);
     if (length > most && length <= NAME_MAX) /* a longer name is rejected by the system */
         for (length = most; length > 0 && (name[length] & 0xC0) == 0x80;) length--; /* not within a character */

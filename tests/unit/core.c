@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 
 /* ---- a system whose calls fail on demand ---- */
 
@@ -379,6 +380,33 @@ TEST_WITH(fixture *f, file_write_leaves_nothing_behind, open_fixture, close_fixt
         assert_file(path, fails ? "old" : "the new one");
         assert_int_equal(run_folder_count(f->folder, ""), 1);
     }
+}
+
+/* A system whose sync lets another thread write to the same path before it returns. */
+static void *write_other(void *path) {
+    d9_context other;
+    d9_context_init(&other);
+    return (void *)(intptr_t)d9_file_write(&other, path, "other", 5);
+}
+static int sync_late(void *path, int file) {
+    pthread_t thread;
+    void *status;
+    (void)file;
+    assert_int_equal(pthread_create(&thread, NULL, write_other, path), 0);
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_null(status);
+    return 0;
+}
+TEST_WITH(fixture *f, threads_write_to_one_path, open_fixture, close_fixture) {
+    const char *path = in(f, "a.txt");
+    d9_system late = *d9_system_default();
+    late.sync = sync_late;
+    late.user = (char *)path;
+    context.system = &late;
+    OK(d9_file_write(&context, path, "mine", 4));
+    context.system = &f->system;
+    assert_file(path, "mine");
+    assert_int_equal(run_folder_count(f->folder, ""), 1);
 }
 
 TEST_WITH(fixture *f, a_write_keeps_links_and_permissions, open_fixture, close_fixture) {
