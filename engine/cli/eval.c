@@ -363,6 +363,7 @@ static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen
     D9_TRY(d9_config_dataset(&cli->context, *config, &known, d9_description_words(description), dataset));
     if (description) D9_TRY(d9_description_warn_validation(&cli->context, description, model, *config, *dataset));
     if (!path) D9_TRY(d9_description_apply(&cli->context, description, model, *dataset));
+    if (path && description) d9_description_warn_classes(&cli->context, description, model, *dataset);
     if (!(*dataset)->tokens && !isfinite((*dataset)->mean[0]))
         D9_TRY(d9_fail(&cli->context, D9_DATA,
                        "%s: no training image, so the mean and deviation that CONFIG needs cannot be measured; without "

@@ -448,11 +448,12 @@ done:
 /* ---- using a description ---- */
 
 enum { SAMPLES_TEXT = 64 };
-static void format_samples(bool texts, int64_t height, int64_t width, char text[SAMPLES_TEXT]) {
+static void format_samples(bool texts, int64_t height, int64_t width, int64_t channels, char text[SAMPLES_TEXT]) {
     if (texts)
         snprintf(text, SAMPLES_TEXT, "texts of %lld tokens", (long long)width);
     else
-        snprintf(text, SAMPLES_TEXT, "images of %lldx%lld", (long long)height, (long long)width);
+        snprintf(text, SAMPLES_TEXT, "images of %lldx%lld with %lld channel%s", (long long)height, (long long)width,
+                 (long long)channels, d9_text_plural(channels));
 }
 
 d9_status d9_description_check(d9_context *context, const d9_description *description, const char *path,
@@ -462,15 +463,13 @@ d9_status d9_description_check(d9_context *context, const d9_description *descri
     if (dataset->tokens == texts && dataset->height == description->height && dataset->width == description->width &&
         dataset->channels == description->channels)
         return D9_OK;
-    format_samples(texts, description->height, description->width, wanted);
-    format_samples(dataset->tokens, dataset->height, dataset->width, found);
+    format_samples(texts, description->height, description->width, description->channels, wanted);
+    format_samples(dataset->tokens, dataset->height, dataset->width, dataset->channels, found);
     return d9_fail(context, D9_DATA, "%s: made for %s, these are %s", path, wanted, found);
 }
 
-d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
-                               d9_dataset *dataset) {
-    const d9_status status = d9_description_check(context, description, path, dataset);
-    if (status != D9_OK) return status;
+static d9_status check_classes(d9_context *context, const d9_description *description, const char *path,
+                               const d9_dataset *dataset) {
     if (dataset->classes != description->classes)
         return d9_fail(context, D9_DATA, "%s: knows %lld classes, this dataset has %lld", path,
                        (long long)description->classes, (long long)dataset->classes);
@@ -478,6 +477,21 @@ d9_status d9_description_apply(d9_context *context, const d9_description *descri
         if (strcmp(dataset->class_names[c], description->class_names[c]) != 0)
             return d9_fail(context, D9_DATA, "%s: class %lld is %s, in this dataset %s", path, (long long)c,
                            description->class_names[c], dataset->class_names[c]);
+    return D9_OK;
+}
+
+void d9_description_warn_classes(d9_context *context, const d9_description *description, const char *path,
+                                 const d9_dataset *dataset) {
+    d9_context quiet = *context;
+    if (dataset->classes == description->classes && check_classes(&quiet, description, path, dataset) != D9_OK)
+        d9_log(context, D9_LOG_WARNING, "%s", quiet.message);
+}
+
+d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
+                               d9_dataset *dataset) {
+    const d9_status status = d9_description_check(context, description, path, dataset);
+    if (status != D9_OK) return status;
+    if (check_classes(context, description, path, dataset) != D9_OK) return context->status;
     memcpy(dataset->mean, description->mean, sizeof dataset->mean);
     memcpy(dataset->std, description->std, sizeof dataset->std);
     return D9_OK;

@@ -61,6 +61,9 @@ D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_de
  * differ. */
 D9_MUST_USE d9_status d9_description_apply(d9_context *context, const d9_description *description, const char *path,
                                            d9_dataset *dataset);
+/* Logs a warning if a class of the model has another name in a dataset of as many classes. */
+void d9_description_warn_classes(d9_context *context, const d9_description *description, const char *path,
+                                 const d9_dataset *dataset);
 /* Returns D9_USAGE if data.normalize of `config` differs from the model's training. */
 D9_MUST_USE d9_status d9_description_check_normalize(d9_context *context, const d9_description *description,
                                                      const char *path, const d9_config *config);

@@ -33,25 +33,20 @@ done:
     return status;
 }
 
-/* Rejects a configuration whose samples differ in kind or size from those in the model's metadata. */
-static d9_status check_samples(d9_context *context, const char *path, const d9_description *made,
-                               const d9_config *config) {
-    d9_status status;
-    d9_dataset promised;
-    D9_TRY(d9_config_describe_dataset(context, config, &promised));
-    promised.channels = made->channels; /* d9_predictor_open checks them */
-    D9_TRY(d9_description_check(context, made, path, &promised));
-done:
-    if (status == D9_DATA) status = context->status = D9_USAGE; /* the configuration is wrong, not the file */
-    return status;
-}
-
-static d9_status set_stored_size(d9_context *context, d9_predictor *predictor) {
+/* Sets the stored size of images, and describes a file without metadata. Rejects a configuration whose samples differ
+ * in kind or size from those in the model's metadata. */
+static d9_status set_samples(d9_context *context, const d9_predictor_options *options, const d9_safetensors *file,
+                             d9_predictor *predictor) {
     d9_status status;
     d9_dataset promised;
     D9_TRY(d9_config_describe_dataset(context, predictor->config, &promised));
     predictor->stored_height = promised.train_height;
     predictor->stored_width = promised.train_width;
+    if (!predictor->description)
+        D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
+    else if (options->config &&
+             d9_description_check(context, predictor->description, options->model, &promised) != D9_OK)
+        status = context->status = D9_USAGE; /* the configuration is wrong, not the file */
 done:
     return status;
 }
@@ -89,15 +84,11 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
                        &predictor->config));
     D9_TRY(d9_description_reject_stream(context, options->model, predictor->config));
-    D9_TRY(set_stored_size(context, predictor));
-    if (!described)
-        D9_TRY(d9_description_assume(context, options->model, file, predictor->config, &predictor->description));
-    else if (options->config)
-        D9_TRY(check_samples(context, options->model, predictor->description, predictor->config));
-    const d9_description *about = predictor->description;
-    if (!about->vocabulary.count && about->channels != CHANNELS)
+    if (described && !d9_description_is_of_texts(file) && predictor->description->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,
-                       (long long)about->channels, CHANNELS));
+                       (long long)predictor->description->channels, CHANNELS));
+    D9_TRY(set_samples(context, options, file, predictor));
+    const d9_description *about = predictor->description;
     const int64_t batch = choose_batch(predictor, options->samples);
     predictor->config->train.batch_size = batch;
     D9_TRY(d9_description_dataset(context, about, "samples", batch, &open.dataset));

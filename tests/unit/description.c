@@ -86,7 +86,13 @@ TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_fixture_set_up)
         {5, "{\"split\": 2, \"test\": \"0\", \"trained\": [\"0123456789abcdef\"]}", "dawn9.data"},
         {5, "{\"split\": 2, \"validation\": [0, \"0123456789abcdef\"], \"trained\": []}", "dawn9.data"},
     };
+    const d9_dataset coloured = {.height = 8, .width = 9, .channels = 3};
+    d9_description *description;
     check_description(b, 0, good[0], NULL);
+    const char *path = run_path(b->folder, "odd.safetensors");
+    OK(d9_description_read(&context, path, &description));
+    assert_rejection(d9_description_check(&context, description, path, &coloured), D9_DATA, "1 3");
+    d9_description_free(&context, description), d9_context_clear(&context);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         check_description(b, wrong[i].row, (d9_metadata){good[wrong[i].row].key, wrong[i].value}, wrong[i].words);
     for (int missing = 0; missing < ROWS; missing++)
