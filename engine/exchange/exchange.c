@@ -1,7 +1,6 @@
 /* Converts values between the layouts of the engine and of files; see exchange.h. */
 #include "exchange/exchange.h"
 #include "core/system.h"
-#include "core/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,20 +66,6 @@ d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer
 done:
     d9_release(session->context, engine_values);
     return status;
-}
-
-d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value, const double *file_values) {
-    const bool variance = d9_text_ends_in(value->name, ".running_var");
-    const d9_shape shape = d9_exchange_shape(value);
-    for (int64_t i = 0; i < d9_shape_count(&shape); i++) {
-        if (!isfinite(file_values[i]))
-            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is not finite", path, value->name,
-                           file_values[i]);
-        if (variance && file_values[i] < 0)
-            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, but a variance must not be negative", path,
-                           value->name, file_values[i]);
-    }
-    return D9_OK;
 }
 
 void d9_exchange_put_state(const d9_graph *graph, const d9_value *value, const double *file_values, double *state) {

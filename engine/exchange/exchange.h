@@ -5,6 +5,7 @@
 
 #include "train/session.h"
 #include "build/build.h"
+#include "record/safetensors.h"
 
 /* Shape of a value in files, such as (O,I,H,W), (N,C,H,W), (O,I) or (C). */
 d9_shape d9_exchange_shape(const d9_value *value);
@@ -16,9 +17,11 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
  * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator (step/program.h), such as a moving average. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
                                        double *file_values);
-/* Returns D9_DATA, with `path` and the value's name, unless all numbers are finite and variances are not negative. */
-D9_MUST_USE d9_status d9_exchange_check(d9_context *context, const char *path, const d9_value *value,
-                                        const double *file_values);
+/* Reads a value's tensor in a model file into *file_values, allocated, the caller's also on failure. D9_USAGE, with
+ * `path` and what the network needs, if the file has no such tensor or it has another shape; D9_DATA if its numbers
+ * have another type than F32, F16 or BF16 or are not finite, or if a variance is negative. */
+D9_MUST_USE d9_status d9_exchange_load(d9_context *context, const char *path, const d9_safetensors *file,
+                                       const d9_value *value, double **file_values);
 /* Writes a parameter or statistic of the graph to its place in `state`: doubles in the layout of D9_BUFFER_STATE. A
  * statistic is copied to every ghost group. */
 void d9_exchange_put_state(const d9_graph *graph, const d9_value *value, const double *file_values, double *state);

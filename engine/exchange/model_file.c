@@ -83,14 +83,6 @@ static int64_t count_other_classes(const source *self) {
     return d9_shape_equal(&shape, &tensor->shape) ? shape.d[0] : 0;
 }
 
-/* Reports "PATH: NAME is SHAPE, WHERE WANTED". `wanted`: the right shape. */
-static d9_status report_wrong_shape(const source *self, const d9_tensor *tensor, const d9_shape *wanted,
-                                    const char *where) {
-    char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];
-    return d9_fail(self->session->context, D9_USAGE, "%s: %s is %s, %s %s", self->path, tensor->name,
-                   d9_exchange_shape_text(&tensor->shape, there), where, d9_exchange_shape_text(wanted, here));
-}
-
 /* The file's first tensor named PREFIX.NAME, such as DataParallel's "module.conv1.weight"; NULL: none. */
 static const char *find_prefixed(const d9_safetensors *file, const char *name) {
     for (int i = 0; i < file->tensor_count; i++) {
@@ -101,34 +93,67 @@ static const char *find_prefixed(const d9_safetensors *file, const char *name) {
     return NULL;
 }
 
-static d9_status report_missing(const source *self, const d9_value *value, const d9_shape *wanted) {
-    char text[D9_SHAPE_TEXT];
-    const char *prefixed = find_prefixed(self->file, value->name);
-    return d9_fail(self->session->context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s%s%s",
-                   self->path, value->name, d9_exchange_shape_text(wanted, text), prefixed ? "; it has " : "",
-                   prefixed ? prefixed : "");
+/* Finds the tensor of a value. `wanted`: the right shape; `where` says of what. */
+static d9_status find_tensor(d9_context *context, const char *path, const d9_safetensors *file, const d9_value *value,
+                             const d9_shape *wanted, const char *where, const d9_tensor **tensor) {
+    char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];
+    const d9_tensor *found = *tensor = d9_safetensors_find(file, value->name);
+    if (found && d9_shape_equal(&found->shape, wanted)) return D9_OK;
+    d9_exchange_shape_text(wanted, here);
+    if (found)
+        return d9_fail(context, D9_USAGE, "%s: %s is %s, %s %s", path, value->name,
+                       d9_exchange_shape_text(&found->shape, there), where, here);
+    const char *prefixed = find_prefixed(file, value->name);
+    return d9_fail(context, D9_USAGE, "%s: has no %s, which this configuration's network has as %s%s%s", path,
+                   value->name, here, prefixed ? "; it has " : "", prefixed ? prefixed : "");
+}
+
+/* Returns D9_DATA unless all numbers are finite and variances are not negative. */
+static d9_status check_values(d9_context *context, const char *path, const d9_value *value, const double *values,
+                              int64_t count) {
+    const bool variance = d9_text_ends_in(value->name, ".running_var");
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i]))
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, which is not finite", path, value->name,
+                           values[i]);
+        if (variance && values[i] < 0)
+            return d9_fail(context, D9_DATA, "%s: damaged: %s holds %g, but a variance must not be negative", path,
+                           value->name, values[i]);
+    }
+    return D9_OK;
+}
+
+d9_status d9_exchange_load(d9_context *context, const char *path, const d9_safetensors *file, const d9_value *value,
+                           double **file_values) {
+    d9_status status;
+    const d9_shape shape = d9_exchange_shape(value);
+    const int64_t count = d9_shape_count(&shape);
+    const d9_tensor *tensor;
+    *file_values = NULL;
+    D9_TRY(find_tensor(context, path, file, value, &shape, "in this configuration's network", &tensor));
+    if (!d9_tensor_type_is_for_weights(tensor->type))
+        D9_TRY(d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", path, value->name,
+                       d9_tensor_type_name(tensor->type)));
+    D9_TRY(D9_ALLOCATE(context, count, "a model's tensor", file_values));
+    d9_tensor_to_doubles(tensor, *file_values);
+    D9_TRY(check_values(context, path, value, *file_values, count));
+done:
+    return status;
 }
 
 static d9_status import_value(source *self, const d9_value *value) {
     d9_status status;
     d9_context *context = self->session->context;
-    const bool skipped = self->other_classes && is_of_head(&self->session->program.eval, value);
-    d9_shape shape = d9_exchange_shape(value);
+    const d9_graph *graph = &self->session->program.eval;
     double *wide = NULL;
-    const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
-    if (!tensor) return report_missing(self, value, &shape);
-    if (skipped) shape.d[0] = self->other_classes;
-    if (!d9_shape_equal(&tensor->shape, &shape))
-        return report_wrong_shape(self, tensor, &shape,
-                                  skipped ? "beside its last layer's weight" : "in this configuration's network");
-    if (skipped) return D9_OK;
-    if (!d9_tensor_type_is_for_weights(tensor->type))
-        return d9_fail(context, D9_DATA, "%s: %s is %s, must be F32, F16 or BF16", self->path, value->name,
-                       d9_tensor_type_name(tensor->type));
-    D9_TRY(D9_ALLOCATE(context, d9_shape_count(&shape), "a model's tensor", &wide));
-    d9_tensor_to_doubles(tensor, wide);
-    D9_TRY(d9_exchange_check(context, self->path, value, wide));
-    d9_exchange_put_state(&self->session->program.eval, value, wide, self->state);
+    if (self->other_classes && is_of_head(graph, value)) { /* not loaded, but as large as the last layer's weight */
+        const d9_tensor *tensor;
+        d9_shape shape = d9_exchange_shape(value);
+        shape.d[0] = self->other_classes;
+        return find_tensor(context, self->path, self->file, value, &shape, "beside its last layer's weight", &tensor);
+    }
+    D9_TRY(d9_exchange_load(context, self->path, self->file, value, &wide));
+    d9_exchange_put_state(graph, value, wide, self->state);
 done:
     d9_release(context, wide);
     return status;

@@ -36,17 +36,11 @@ typedef struct writer {
 static d9_status put_tensor(writer *self, const d9_value *value) {
     d9_status status;
     const d9_shape shape = d9_exchange_shape(value);
-    const d9_tensor *tensor = d9_safetensors_find(self->file, value->name);
     const int64_t count = d9_shape_count(&shape);
     double *wide = NULL;
     float *narrow = NULL;
-    if (!tensor || !d9_tensor_type_is_for_weights(tensor->type) || !d9_shape_equal(&tensor->shape, &shape))
-        return d9_fail(self->context, D9_DATA, "%s: %s is missing or does not fit its configuration", self->path,
-                       value->name);
-    D9_TRY(D9_ALLOCATE(self->context, count, value->name, &wide));
+    D9_TRY(d9_exchange_load(self->context, self->path, self->file, value, &wide));
     D9_TRY(D9_ALLOCATE(self->context, count, value->name, &narrow));
-    d9_tensor_to_doubles(tensor, wide);
-    D9_TRY(d9_exchange_check(self->context, self->path, value, wide));
     for (int64_t i = 0; i < count; i++) narrow[i] = (float)wide[i];
     const size_t begin = d9_message_begin(&self->message, GRAPH_INITIALIZER);
     d9_message_integers(&self->message, TENSOR_DIMS, shape.d, (size_t)shape.rank);

@@ -92,6 +92,11 @@ damaged() { # NAME VALUE PATTERN
 damaged stem.conv.weight nan 'stem.conv.weight -?nan'
 damaged head.weight inf 'head.weight inf'
 damaged stem.norm.running_var -0.5 'stem.norm.running_var -0.5'
+LC_ALL=C sed 's/"head.weight"/"neck.weight"/' run/model.safetensors >bad.safetensors
+for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
+    # shellcheck disable=SC2086 # one word per argument
+    rejects 2 'bad.safetensors head.weight 10,' at_once "$dawn9" $command
+done
 LC_ALL=C sed 's/\\"disc\\"/\\"disk\\"/' run/model.safetensors >bad.safetensors # the name of a class
 rejects 3 'bad.safetensors class 0 disk disc' "$dawn9" eval bad.safetensors
 runs "$dawn9" eval tiny.yaml bad.safetensors
