@@ -4,14 +4,21 @@
 option(DAWN9_CUDA "Build the CUDA kernels where nvcc is found" ON)
 option(DAWN9_CUDA_LINES "Name source lines in the CUDA kernels, for profilers: makes them much larger" OFF)
 # Code for 8.0 also runs on 8.6 and 8.9, for which dawn9 has no special kernels. 7.5 is added if the machine has such a
-# GPU. Packages are built for `release`, all supported targets. CUDAARCHS is the variable of CMake's own CUDA language.
+# GPU. Packages are built for `release`, all supported targets. CUDAARCHS is the variable of CMake's own CUDA language;
+# its values that name no target (native, all, all-major) are left out.
 set(usual "80;90")
 if(NOT DEFINED DAWN9_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
-  if(DEFINED ENV{CUDAARCHS})
-    set(usual "$ENV{CUDAARCHS}")
-  elseif(found MATCHES "7[.]5")
+  if(found MATCHES "7[.]5")
     set(usual "75;80;90")
+  endif()
+  string(REGEX REPLACE "-(real|virtual)" "" named "$ENV{CUDAARCHS}")
+  list(FILTER named INCLUDE REGEX "^[0-9]+[af]?$")
+  list(REMOVE_DUPLICATES named)
+  if(named)
+    set(usual "${named}")
+  elseif(DEFINED ENV{CUDAARCHS})
+    message(STATUS "CUDAARCHS=$ENV{CUDAARCHS} names no GPU target such as 80: building for ${usual}")
   endif()
 endif()
 set(DAWN9_CUDA_ARCHITECTURES "${usual}" CACHE STRING

@@ -17,6 +17,8 @@ install(FILES LICENSE DESTINATION share/doc/dawn9 RENAME copyright) # Debian's n
 install(DIRECTORY docs examples DESTINATION share/doc/dawn9 FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
         PATTERN "*.c" PATTERN "CMakeLists.txt")
 
+install(PROGRAMS examples/wandb_forward.py DESTINATION share/doc/dawn9/examples)
+
 # Man page and completions, if the build has made them.
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION share/man/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
 install(FILES ${CMAKE_BINARY_DIR}/completions/dawn9.bash DESTINATION share/bash-completion/completions RENAME dawn9

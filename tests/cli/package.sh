@@ -13,7 +13,8 @@ try_command() { # PREFIX
     prints '^accuracy ' env -i "HOME=$HOME" OMP_WAIT_POLICY=passive "$1/bin/dawn9" train synthetic.yaml --out run $small
     [ -f run/result.json ] || fail "no record"
     for file in include/dawn9.h lib/pkgconfig/dawn9.pc lib/cmake/dawn9/dawn9-config.cmake share/dawn9/configs/dawn94.yaml \
-        share/doc/dawn9/copyright share/doc/dawn9/README.md share/doc/dawn9/examples/train.c; do
+        share/doc/dawn9/copyright share/doc/dawn9/README.md share/doc/dawn9/examples/train.c \
+        share/doc/dawn9/examples/wandb_forward.py; do
         [ -f "$1/$file" ] || fail "$file is not in the package"
     done
     for page in "$build"/man/*.1; do
@@ -21,6 +22,10 @@ try_command() { # PREFIX
     done
     cd .. && rm -rf clean
 }
+
+# CUDAARCHS has the form of CMake's own variable.
+runs env 'CUDAARCHS=native;90-real;86-virtual' cmake -S "$source" -B "$scratch/named" -DDAWN9_CUDA=OFF -DDAWN9_TESTS=OFF
+has "$scratch/named/CMakeCache.txt" '^DAWN9_CUDA_ARCHITECTURES:STRING=90;86$'
 
 runs cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages"
 rm -rf "$scratch/packages/_CPack_Packages"
