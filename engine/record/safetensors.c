@@ -385,6 +385,9 @@ d9_status d9_safetensors_encode(d9_context *context, const char *path, const d9_
     *bytes = NULL;
     D9_TRY(make_header(context, path, tensors, count, metadata, metadata_count, &header, &data_bytes));
     size_t text_bytes = strlen(header), header_bytes = (text_bytes + 7) / 8 * 8; /* padding aligns the data */
+    if (header_bytes > MAX_HEADER_BYTES)
+        D9_TRY(d9_fail(context, D9_OUTPUT, "%s: names and metadata need %zu bytes, a safetensors file has room for %d",
+                       path, header_bytes, MAX_HEADER_BYTES));
     *size = LENGTH_BYTES + header_bytes + data_bytes;
     D9_TRY(D9_ALLOCATE(context, *size, "a safetensors file", bytes));
     uint8_t *position = *bytes + LENGTH_BYTES;

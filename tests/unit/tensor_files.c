@@ -192,6 +192,20 @@ static void assert_counts(const d9_safetensors *file, const char *name, d9_tenso
     for (int i = 0; i < d9_shape_count(&shape); i++) assert_true(values[i] == first + i);
 }
 
+/* The format's limit, which its readers check. */
+TEST(a_header_above_100_mb_is_not_written) {
+    enum { LIMIT = 100000000 };
+    char *text = calloc(LIMIT, 1);
+    uint8_t *bytes;
+    size_t size;
+    memset(text, 'x', LIMIT - 1);
+    const d9_status status =
+        d9_safetensors_encode(&context, path, NULL, 0, &(d9_metadata){"names", text}, 1, &bytes, &size);
+    free(text);
+    assert_rejection(status, D9_OUTPUT, "100000000");
+    assert_null(bytes);
+}
+
 TEST(every_type_and_view_is_read) {
     static const d9_shape five = {1, {5, 0, 0, 0}};
     const d9_safetensors *file = run_tensors(FIXTURES "types.pth");
