@@ -232,6 +232,9 @@ static d9_status put_model(writer *self) {
     d9_message_end(&self->message, opset);
     put_metadata(self);
     D9_TRY(d9_message_status(&self->message));
+    if (self->message.size > INT32_MAX)
+        D9_TRY(d9_fail(self->context, D9_USAGE, "%s: needs %zu bytes as ONNX, which has a limit of 2 GiB", self->path,
+                       self->message.size));
 done:
     return status;
 }
@@ -268,6 +271,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     D9_TRY(d9_file_write(context, path, self.message.bytes, self.message.size));
     *input = self.base.graph->stream       ? "tokens (T,N) and the states before them"
              : self.base.graph->vocabulary ? "texts (N,T) of tokens"
+             : config->data.grey           ? "images (N,C,H,W) of 0 to 255 in grey, with equal channels,"
                                            : "images (N,C,H,W) of 0 to 255";
 done:
     d9_message_free(&self.message);

@@ -74,6 +74,8 @@ for option in data.fit=crop data.grey=on; do # the same images have other pixels
     says ', on 19 test images$'
     warns ".*data.fit .* only the test part "
 done
+runs "$dawn9" train small.yaml --data drawn --out grey --set data.grey=on --set train.epochs=0.5 --quiet
+prints 'ONNX, images .* in grey' "$dawn9" export grey grey.onnx # the network does not convert them
 runs "$dawn9" eval small.yaml run --data drawn --set data.image_size=20
 says ', on 19 test images$'
 draw others bars=7 disc=8 stripes=9
