@@ -107,7 +107,7 @@ d9_status d9_cifar_find(d9_context *context, const char *folder, const d9_datase
     const int stem = (int)(strlen(file->name) - strlen(binary_ending));
     snprintf(path, D9_CIFAR_PATH, "%s/%.*s", folder, stem, file->name);
     D9_TRY(d9_file_find(context, D9_DATA, path, found));
-    const bool python = *found;
+    const bool python = *found && !d9_folder_exists(context, path); /* a folder `train` holds other data */
     snprintf(path, D9_CIFAR_PATH, "%s/%s", folder, file->name);
     D9_TRY(d9_file_find(context, D9_DATA, path, found));
     if (!*found && !python) D9_TRY(check_folder(context, folder));

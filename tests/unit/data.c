@@ -96,6 +96,12 @@ TEST_WITH(const char *folder, cifar100_takes_the_fine_label, run_folder_set_up) 
     run_data_rejected(folder, options, D9_DATA, "train.bin 3 20 0 19");
 }
 
+TEST_WITH(const char *folder, folders_of_the_user_are_no_files_of_cifar100, run_folder_set_up) {
+    run_make_directory(folder, "train");
+    run_make_directory(folder, "test");
+    run_data_rejected(folder, (d9_dataset_options){.name = "cifar100"}, D9_DATA, "no train.bin");
+}
+
 TEST_WITH(const char *folder, missing_data_are_rejected_and_folders_searched_in_order, run_folder_set_up) {
     char found[RUN_PATH_BYTES];
     run_data_rejected(folder, (d9_dataset_options){.name = "cifar10"}, D9_DATA, "dawn9");
