@@ -127,11 +127,11 @@ d9_status d9_data_check(d9_context *context, const char *name, const char *path,
 #define UNTAR LIMIT "tar --no-same-owner -xf given.tar -C files --strip-components=1 "
 #define UNZIP LIMIT "unzip -qq -o -j given.tar *.tokens -d files"
 
-/* Gives up after 10 s without a connection, 15 s below 200 kB/s, or 600 s in all. --disable, which must come first,
- * ignores the user's .curlrc. */
+/* Gives up after 10 s without a connection, or 15 s below 200 kB/s. --disable, which must come first, ignores the
+ * user's .curlrc. */
 #define CURL                                                                                                           \
     "curl --disable --silent --show-error --fail --location --connect-timeout 10 --speed-limit 200000 "                \
-    "--speed-time 15 --max-time 600 --output "
+    "--speed-time 15 --output "
 
 typedef struct source {
     const char *name;

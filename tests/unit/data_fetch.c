@@ -77,8 +77,10 @@ TEST_WITH(const char *folder, a_wrong_archive_leaves_nothing, set_up, tear_down)
     fetch_fails(D9_DATA, "tar");
 }
 
-TEST_WITH(const char *folder, curl_ignores_the_users_settings, set_up, tear_down) {
-    plant(folder, "curl", "[ \"$1\" = --disable ] && touch $FOLDER/disabled; exit 28");
+/* A slow download goes on as long as --speed-limit lets it. */
+TEST_WITH(const char *folder, curl_ignores_the_users_settings_and_has_no_limit_of_time, set_up, tear_down) {
+    plant(folder, "curl",
+          "case \"$*\" in *--max-time*) exit 1; esac; [ \"$1\" = --disable ] && touch $FOLDER/disabled; exit 28");
     plant(folder, "npm", "exit 1");
     fetch_fails(D9_DATA, "curl 28 npm 1");
     assert_true(run_has(folder, "disabled"));
