@@ -73,7 +73,7 @@ static d9_status add_words(corpus *corpus, const char *path, const uint8_t *text
             D9_TRY(add_token(corpus, path, LINE_END));
         if (ends) continue;
         if (length == D9_WORD_MAX_BYTES)
-            D9_TRY(d9_fail(corpus->context, D9_DATA, "%s: byte %lld: a word of more than %d bytes", path,
+            D9_TRY(d9_fail(corpus->context, D9_DATA, "%s: byte %lld: a word of more than %d bytes" D9_WORD_ADVICE, path,
                            (long long)(i - length), D9_WORD_MAX_BYTES));
         word[length++] = (char)text[i];
     }

@@ -66,8 +66,8 @@ d9_status d9_text_check(d9_context *context, const char *name, const uint8_t *te
     if (status != D9_OK) return status;
     for (size_t word; (word = find_word(&at, end)) > 0; at += word)
         if (word > D9_WORD_MAX_BYTES)
-            return d9_fail(context, D9_DATA, "%s: a word of %lld bytes, must be at most %d", name, (long long)word,
-                           D9_WORD_MAX_BYTES);
+            return d9_fail(context, D9_DATA, "%s: a word of %lld bytes, must be at most %d" D9_WORD_ADVICE, name,
+                           (long long)word, D9_WORD_MAX_BYTES);
     return D9_OK;
 }
 

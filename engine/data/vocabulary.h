@@ -1,9 +1,10 @@
 /* Words of texts as tokens, by the rules of Keras's IMDB data (keras/datasets/imdb.py, preprocessing/text.py).
  *
  * A byte order mark at the beginning of a file is skipped. A word is a run of ASCII letters, digits, apostrophes and
- * bytes above 126. ASCII letters are converted to lower case, other bytes stay as they are. Tokens: 0 pads, 1 starts a
- * text, 2 is a word that the vocabulary does not have, 3 is unused, as in Keras, and the word of rank r (1: the most
- * frequent) is r + 3: "The cat, the dog" is 1 4 5 4 6. */
+ * bytes above 126. Scripts without spaces between words (Chinese, Japanese, Thai) are not segmented. ASCII letters are
+ * converted to lower case, other bytes stay as they are. Tokens: 0 pads, 1 starts a text, 2 is a word that the
+ * vocabulary does not have, 3 is unused, as in Keras, and the word of rank r (1: the most frequent) is r + 3: "The
+ * cat, the dog" is 1 4 5 4 6. */
 #pragma once
 
 #include "core/arena.h"
@@ -11,6 +12,8 @@
 
 enum { D9_TOKEN_PAD, D9_TOKEN_START, D9_TOKEN_UNKNOWN, D9_TOKEN_WORDS = 4 /* the first word */ };
 enum { D9_WORD_MAX_BYTES = 1000 };
+/* The end of the message about a longer word. */
+#define D9_WORD_ADVICE "; a script without spaces, such as Chinese, Japanese or Thai, needs spaces between its words"
 
 typedef struct d9_vocabulary {
     int64_t count;            /* number of tokens; 0: there is no vocabulary */

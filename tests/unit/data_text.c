@@ -195,7 +195,7 @@ TEST_WITH(const char *folder, damaged_texts_are_rejected, run_folder_set_up) {
     check_damaged(folder, "a\0b", 3, "spam/2.txt: 1 zero");
     check_damaged(folder, "caf\351", 4, "spam/2.txt: UTF-8");
     check_damaged(folder, word, LONG, "spam/2.txt: word 1048576 1000");
-    check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000");
+    check_damaged(folder, word, 1001, "spam/2.txt: word 1001 1000 Chinese");
     run_write(folder, "spam/2.txt", word, 1000);
     run_data(folder, (d9_dataset_options){.name = "text"});
 }
@@ -265,7 +265,7 @@ TEST_WITH(const char *folder, a_corpus_is_a_stream_of_words, run_folder_set_up) 
     memset(word, 'x', 1001);
     word[1001] = 0;
     run_write_text(folder, "valid.txt", word);
-    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000");
+    run_data_rejected(folder, (d9_dataset_options){.name = "corpus"}, D9_DATA, "valid.txt: byte 0: 1000 Chinese");
     run_write_text(folder, "valid.txt", word + 1);
     run_data(folder, (d9_dataset_options){.name = "corpus"});
 }
