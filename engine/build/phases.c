@@ -2,8 +2,7 @@
 #include "build/parts.h"
 #include "step/program.h"
 
-/* The first step to which a change applies. */
-static int64_t change_step(const d9_program *program, const d9_phase_change *change) {
+int64_t d9_build_change_step(const d9_program *program, const d9_phase_change *change) {
     return d9_program_round_to_update(program, change->from * (double)program->steps +
                                                    change->from_epoch * (double)program->steps_per_epoch);
 }
@@ -18,7 +17,7 @@ static setting setting_at(const d9_program *program, int64_t step) {
     setting found = {NULL, NULL};
     for (int i = 0; i < program->changes.count; i++) {
         const d9_phase_change *change = &program->changes.change[i];
-        if (change_step(program, change) > step) continue;
+        if (d9_build_change_step(program, change) > step) continue;
         if (change->scale > 0) found.resize = change->scale < 1 ? change : NULL;
         if (change->batches > 0) found.batches = change;
     }
@@ -144,7 +143,7 @@ static int64_t next_change(const d9_program *program, int64_t from, bool *frozen
             if (limits[i] > from && limits[i] < next) next = limits[i];
     }
     for (int i = 0; i < program->changes.count; i++) {
-        const int64_t at = change_step(program, &program->changes.change[i]);
+        const int64_t at = d9_build_change_step(program, &program->changes.change[i]);
         if (at > from && at < next) next = at;
     }
     return next;

@@ -219,6 +219,19 @@ done:
     return status;
 }
 
+/* Warns if the run ends before the change after which images are whole (progressive). */
+static void warn_never_whole(const d9_session *session) {
+    const d9_program *program = &session->program;
+    for (int i = 0; i < program->changes.count; i++) {
+        const d9_phase_change *change = &program->changes.change[i];
+        const int64_t step = d9_build_change_step(program, change);
+        if (change->scale == 1 && step >= program->steps)
+            d9_log(session->context, D9_LOG_WARNING,
+                   "tricks.%s: no step trains on whole images: they begin at epoch %g, and train.epochs is %g",
+                   change->trick, (double)step / (double)program->steps_per_epoch, session->config->train.epochs);
+    }
+}
+
 d9_status d9_session_warn(d9_session *session) {
     const d9_config *config = session->config;
     double value;
@@ -233,6 +246,7 @@ d9_status d9_session_warn(d9_session *session) {
             "train.lr: the run ends, with train.epochs %g, before the knot at epoch %g, where the learning rate would "
             "be %g",
             config->train.epochs, knot, value);
+    warn_never_whole(session);
     return d9_dataset_warn(session->context, session->dataset);
 }
 

@@ -38,6 +38,10 @@ accepts "$dawn9" train tiny.yaml --set 'train.lr={shape: cosine, peak: 0.1, warm
 runs "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, 1.5, end]}' --set train.epochs=1 --quiet --out warm --overwrite
 [ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: train.lr: .* 1, .* 1\.5, .* 0\.4$' "$err" || fail "a knot beyond the end: $(cat "$err")"
 accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, 1, end]}' --set train.epochs=1 --quiet --out warm --overwrite
+# whole images only after the end of the run
+runs "$dawn9" train tiny.yaml --with 'progressive:scales=[0.75],until=[1]' --set train.epochs=1 --quiet --out warm --overwrite
+[ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: tricks.progressive: .* epoch 1, .* 1$' "$err" || fail "no whole images: $(cat "$err")"
+accepts "$dawn9" train tiny.yaml --with 'progressive:scales=[0.75],until=[0.5]' --set train.epochs=1 --quiet --out warm --overwrite
 
 # ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain
