@@ -436,7 +436,10 @@ d9_status d9_classes_load(d9_context *context, d9_arena *arena, const d9_dataset
     D9_TRY(copy_class_names(context, &classes, dataset));
     D9_TRY(d9_class_files_decode(context, arena, options, kind, files, parts, dataset));
     const bool val_is_test = options->validation && part[D9_PART_VALID] && !part[D9_PART_TEST];
-    if (val_is_test && !(options->known && options->known->validation)) dataset->valid = dataset->test;
+    if (val_is_test && !(options->known && options->known->validation)) {
+        dataset->valid = dataset->test;
+        dataset->own_valid = true;
+    }
     dataset->no_test = val_is_test;
     if (!options->known) warn_moved(context, kind, &moved, &classes);
 done:

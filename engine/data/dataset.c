@@ -206,6 +206,14 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
                    d9_dataset_source_name(dataset, options->table), (long long)dataset->test.count);
 }
 
+/* True if the validation part is, or was in the training of the model, a part of the data: another is never drawn for
+ * it, because it would be drawn from training images of the model. */
+static bool has_own_validation(const d9_dataset_options *options, const d9_dataset *dataset) {
+    const d9_provenance *known = options->known;
+    const bool by_name = dataset->train.names && d9_split_rule(options) != D9_SPLIT_BY_POSITION;
+    return dataset->own_valid || (known && by_name && known->trained_validation > 0 && known->validation == 0);
+}
+
 /* Splits off a sixth as the test set of arrays that have none, identifies the user's own samples, replaces the test set
  * by a requested validation set unless all samples are unseen, and checks the parts. A stream gets only its rule. */
 static d9_status split_off_sets(d9_context *context, const d9_dataset_options *options, d9_dataset *dataset) {
@@ -216,16 +224,19 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
         D9_TRY(
             d9_split_off_test(context, options, (dataset->train.count + D9_TEST_SHARE - 1) / D9_TEST_SHARE, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
-    if (options->validation && dataset->valid.count > 0 && !dataset->unseen) {
+    const bool validate = options->validation && !dataset->unseen,
+               own = validate && has_own_validation(options, dataset);
+    if (own) {
         dataset->test = dataset->valid;
-    } else if (options->validation && !dataset->unseen) {
+    } else if (validate) {
         D9_TRY(check_validation(context, options, dataset));
         D9_TRY(d9_split_off_validation(context, options, dataset));
     }
     if (!options->known) D9_TRY(check_remaining(context, options, dataset));
     if (dataset->test.count == 0)
-        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on", d9_dataset_source_name(dataset, options->table),
-                       d9_sample_noun(dataset)));
+        D9_TRY(d9_fail(context, D9_DATA, "%s: no %s to evaluate on%s", d9_dataset_source_name(dataset, options->table),
+                       d9_sample_noun(dataset),
+                       own ? " in a validation part; --set data.validation=0 evaluates on the test part" : ""));
     D9_TRY(check_labels_vary(context, options, dataset));
 done:
     return status;

@@ -28,6 +28,7 @@ typedef struct d9_provenance {
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained_digests[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
+    int64_t trained_validation;               /* data.validation of the training; 0: none, or not known; not recorded */
     bool prepared_otherwise; /* data.image_size, data.fit or data.grey of the evaluation differs from the training, so
                                 digests of the same image differ; not recorded */
 } d9_provenance;
@@ -55,6 +56,7 @@ typedef struct d9_dataset {
                                `normalize`; texts: 0 and 1 */
     d9_split train, test,
         valid;                /* valid: validation part of a stream, a table of labels or a folder; otherwise empty */
+    bool own_valid;           /* `valid` was read as a part of its own; it may be empty in an evaluation */
     size_t root_bytes;        /* labelled: bytes of the data folder's path and a slash before each name; otherwise 0 */
     bool drawn;               /* the user's own samples: the test part was drawn, or made from groups by data.shares */
     bool joined;              /* all samples were made the test part, because the model has seen none of them */

@@ -61,10 +61,11 @@ static void close_gaps(const d9_dataset *dataset, char *const *faults, d9_split 
     list->count = split->count = kept;
 }
 
-/* Removes the files that failed to decode. In a training, fails if the training or test set is empty, or if a class has
- * no training sample left (unless samples have several classes). In an evaluation, d9_dataset_load later rejects an
- * empty test set. */
+/* Removes the files that failed to decode. In a training, fails if a part is empty, or if a class has no training
+ * sample left (unless samples have several classes). In an evaluation, d9_dataset_load later rejects an empty test set.
+ */
 static d9_status drop_damaged(d9_context *context, const reading *reading) {
+    static const char *const sets[D9_PARTS] = {"training", "test", "validation"};
     d9_status status = D9_OK;
     d9_dataset *dataset = reading->dataset;
     const char *sample = reading->kind->sample;
@@ -72,8 +73,9 @@ static d9_status drop_damaged(d9_context *context, const reading *reading) {
     for (int p = 0; p < reading->parts; p++)
         close_gaps(dataset, reading->faults[p], reading->split[p], &reading->list[p]);
     if (reading->options->known) goto done;
-    if (dataset->train.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the training set is left", sample));
-    if (dataset->test.count == 0) D9_TRY(d9_fail(context, D9_DATA, "no %s of the test set is left", sample));
+    for (int p = 0; p < reading->parts; p++)
+        if (reading->split[p]->count == 0)
+            D9_TRY(d9_fail(context, D9_DATA, "no %s of the %s set is left", sample, sets[p]));
     if (!dataset->multi_label)
         D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
@@ -159,6 +161,7 @@ d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_d
                                 const d9_file_kind *kind, d9_class_files *lists, int parts, d9_dataset *dataset) {
     d9_status status = D9_OK;
     reading reading = {options, kind, dataset, parts, {&dataset->train, &dataset->test, &dataset->valid}, lists, {0}};
+    dataset->own_valid = parts > D9_PART_VALID;
     for (int p = 0; p < parts; p++)
         D9_TRY(decode_all(context, arena, &reading, &lists[p], reading.split[p], &reading.faults[p]));
     D9_TRY(report_damaged(context, arena, &reading));

@@ -106,11 +106,9 @@ static const char *path_advice(const char *file) {
     return foreign ? "; paths begin below that folder, and have slashes" : "";
 }
 
-/* True if validation images are read: with data.validation, and in an evaluation of drawn parts, because
- * d9_split_identify may add them to the test part. */
-static bool reads_validation(const reading *self) {
-    return self->options->validation || (self->options->known && self->table.drawn);
-}
+/* True if validation images are read: with data.validation, and in an evaluation, because d9_split_identify may add
+ * them to the test part. */
+static bool reads_validation(const reading *self) { return self->options->validation || self->options->known; }
 
 static d9_status add_row(reading *self, const d9_label_row *row) {
     const picture *second;

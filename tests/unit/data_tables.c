@@ -57,6 +57,31 @@ TEST_WITH(const char *folder, a_validation_part_stands_beside_the_test_part_or_r
     run_data_rejected(folder, (d9_dataset_options){.name = "folder"}, D9_DATA, "/val /Valid");
 }
 
+/* Without the validation part of its training a model is not evaluated on images drawn from train/ instead; nor is it
+ * trained if all files of that part are damaged. */
+TEST_WITH(const char *folder, a_lost_validation_part_is_not_replaced, run_folder_set_up) {
+    d9_dataset_options options = {.name = "folder", .image_size = SIDE, .validation = 1, .skip_damaged = true};
+    write_part(folder, "train", 5, 10);
+    write_part(folder, "val", 1, 100);
+    write_part(folder, "test", 3, 200);
+    d9_provenance known = run_data(folder, options)->provenance;
+    known.trained_validation = 1;
+    run_write_text(folder, "val/ant/0.png", "damaged");
+    run_write_text(folder, "val/bee/0.png", "damaged");
+    for (int lacks_test = 0; lacks_test < 2; lacks_test++) {
+        options.known = NULL;
+        run_data_rejected(folder, options, D9_DATA, lacks_test ? "test set is left" : "validation set is left");
+        options.known = &known;
+        run_data_rejected(folder, options, D9_DATA, "validation part data.validation=0");
+        if (!lacks_test) run_folder_remove(run_path(folder, "test"));
+    }
+    write_part(folder, "test", 3, 200);
+    run_folder_remove(run_path(folder, "val"));
+    run_data_rejected(folder, options, D9_DATA, "validation part data.validation=0");
+    known.trained_validation = 0; /* the user asks for training images; d9_description_warn_validation warns */
+    assert_int_equal(run_data(folder, options)->test.count, 1);
+}
+
 TEST_WITH(const char *folder, empty_classes_are_left_out_on_request, run_folder_set_up) {
     const d9_dataset_options strict = {.name = "folder"}, lenient = {.skip_empty = true};
     write_part(folder, "train", 5, 10);
@@ -477,6 +502,10 @@ TEST_WITH(const char *folder, rows_name_pictures_by_path_or_file_name, run_folde
     options.validation = 1;
     dataset = run_data(folder, options);
     assert_ints(dataset->train.count, 3, dataset->test.count, 1, dataset->test.images[0], 40);
+    const d9_provenance known = dataset->provenance;
+    options.known = &known;
+    run_write_text(folder, "labels.csv", "file,label,split\n0.png,a,train\nmore/1.png,b,train\n4.png,a,test\n");
+    run_data_rejected(folder, options, D9_DATA, "labels.csv validation part data.validation=0");
 }
 
 /* Errors: a missing picture, a picture with two rows, and a name that two pictures have. --skip-damaged leaves out the
@@ -580,7 +609,7 @@ TEST(only_labelled_datasets_are_named_by_their_table) {
 TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_parts, run_folder_set_up) {
     static const char text[] =
         "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,test,3\n3.png,b,test,4\n",
-                      untested[] = "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n",
+                      untested[] = "file,label,split,group\n0.png,a,train,1\n1.png,b,train,2\n2.png,a,valid,3\n",
                       lacks[] = "file,label\n0.png,a\n1.png,b\n2.png,a\n3.png,b\n";
     d9_dataset_options options = on_disk;
     write_pictures(folder);
@@ -596,7 +625,7 @@ TEST_WITH(const char *folder, the_table_of_the_training_needs_its_groups_and_par
             const d9_provenance others = {.rule = D9_SPLIT_RULE};
             run_data_rejected(folder, options, D9_DATA, "evaluate");
             options.known = &others; /* the model has seen none of the images, so all are evaluated */
-            assert_int_equal(run_data(folder, options)->test.count, 2);
+            assert_int_equal(run_data(folder, options)->test.count, 3);
             options.known = &known;
         }
         run_write_text(folder, "labels.csv", lacks);
