@@ -488,6 +488,14 @@ done:
     return status;
 }
 
+/* Warns if options->image_size has no effect: published images have a size of their own. */
+static void warn_of_size(d9_context *context, const d9_dataset_options *options, const d9_dataset *described) {
+    const long long side = options->image_size, height = described->height;
+    if (side == 0 || side == D9_SIDE_DEFAULT || side == height || height <= 1) return;
+    d9_log(context, D9_LOG_WARNING, "data.image_size %lld has no effect on %s, whose images have %lld pixels a side",
+           side, options->name, height);
+}
+
 d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options, d9_dataset **dataset) {
     d9_status status = D9_OK;
     const source *source = NULL;
@@ -497,6 +505,7 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(find_source(context, options->name, &source));
     if (!options->known) D9_TRY(d9_dataset_check_table_keys(context, options));
     D9_TRY(describe_source(context, source, options, &described));
+    if (!options->known) warn_of_size(context, options, &described);
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));
 

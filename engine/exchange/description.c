@@ -346,6 +346,7 @@ d9_status d9_description_provenance(d9_context *context, const d9_description *d
     d9_config *own = NULL;
     D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
     *data = description->data;
+    data->trained_validation = own->data.validation;
     data->prepared_otherwise = own->data.image_size != config->data.image_size || own->data.fit != config->data.fit ||
                                own->data.grey != config->data.grey;
 done:

@@ -120,6 +120,10 @@ runs "$dawn9" eval named-both --set data.validation=0
 says '^accuracy .* on 90 test images'
 runs "$dawn9" eval named-both
 says '^accuracy .* on 12 validation images'
+mv named/val val
+observe "$dawn9" eval named-both
+[ $status = 3 ] && grep -q '^dawn9: folder: .* validation part; --set data.validation=0 ' "$err" || fail "a lost val/: $(cat "$err")"
+mv val named/val
 cp -r named/val named/validation
 rejects 3 'named/val named/validation' "$dawn9" train small.yaml --data named --out none
 rm -r named/validation
