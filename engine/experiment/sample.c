@@ -151,9 +151,10 @@ done:
 }
 
 /* Adds the drawn value of a key as edits. A trick with any value but `off` is first switched on, as by --with. */
-static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value, const d9_tree *node, d9_draft *draft) {
+static d9_status add_edits(d9_spec *spec, const char *key, const d9_tree *value, const d9_tree *node,
+                           d9_config_edits *edits) {
     d9_status status = D9_OK;
-    const int before = draft->edits.count;
+    const int before = edits->count;
     const bool scalar = value->kind == D9_TREE_SCALAR, on = scalar && strcmp(value->text, "on") == 0,
                off = scalar && strcmp(value->text, "off") == 0;
     if (!off) D9_TRY(d9_spec_add_trick(spec, key, node, edits));
