@@ -26,7 +26,7 @@ static setting setting_at(const d9_program *program, int64_t step) {
 
 double d9_build_image_scale(const d9_program *program, int64_t step) {
     const d9_phase_change *resize = setting_at(program, step).resize;
-    return resize ? resize->scale : 1;
+    return resize && step < program->steps ? resize->scale : 1;
 }
 
 bool d9_build_changes_batches(const d9_program *program) {

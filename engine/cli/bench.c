@@ -220,7 +220,7 @@ static d9_status bench_pipeline(d9_cli *cli, d9_session *session, const d9_measu
     d9_plan *plan = NULL;
     d9_measurement m = {.steps = 0};
     d9_graph_init(&graph);
-    D9_TRY(d9_batch_plan(session, &graph, &plan));
+    D9_TRY(d9_batch_plan(session, &session->program.train, &graph, &plan));
     D9_TRY(d9_bench_measure_plan(session, plan, &graph, step->steps, &m));
     if (json) {
         print_json(cli, &m, d9_bench_json(&m, "pipeline"));

@@ -1,5 +1,5 @@
-/* Plans only the nodes that make the batch, in a copy of the training graph whose values keep their offsets. Draws the
- * sheet of augmented images with this plan. */
+/* Plans only the nodes of a list that make the batch, in a copy of the list whose values keep their offsets. Draws the
+ * sheet of augmented images with such plans. */
 #include "train/session.h"
 #include "core/system.h"
 #include "data/preview.h"
@@ -16,10 +16,10 @@ static bool makes_batch(const d9_graph *graph, const d9_node *node) {
     return info->batch && (mixes(node) || graph->values[node->inputs[info->inputs > 1]].kind == D9_VALUE_STORED);
 }
 
-d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan) {
+d9_status d9_batch_plan(d9_session *session, const d9_graph *list, d9_graph *graph, d9_plan **plan) {
     d9_status status;
     int kept = 0;
-    D9_TRY(d9_graph_copy(session->context, &session->program.train, graph));
+    D9_TRY(d9_graph_copy(session->context, list, graph));
     for (int n = 0; n < graph->node_count; n++) {
         if (!makes_batch(graph, &graph->nodes[n])) continue;
         graph->nodes[kept++] = graph->nodes[n];
@@ -86,39 +86,65 @@ done:
     return status;
 }
 
-static d9_status fill_sheet(d9_session *session, const d9_graph *graph, d9_plan *plan, d9_sheet *sheet) {
+/* Fills a tile of the sheet with an image (height, width, 3) of a step, whose nearest pixels are repeated if it is
+ * smaller. */
+static void enlarge(const double *image, const d9_shape *batch, const d9_sheet *sheet, float *tile) {
+    const int64_t height = batch->d[1], width = batch->d[2];
+    for (int64_t y = 0; y < sheet->tile_height; y++)
+        for (int64_t x = 0; x < sheet->tile_width; x++) {
+            const double *pixel = image + (y * height / sheet->tile_height * width + x * width / sheet->tile_width) * 3;
+            for (int c = 0; c < 3; c++) *tile++ = (float)pixel[c];
+        }
+}
+
+/* Fills a column with the first images of the batch of step `step`, made by the list that runs in this step. */
+static d9_status fill_column(d9_session *session, int64_t step, int column, d9_sheet *sheet) {
     d9_status status;
+    d9_context *context = session->context;
     const d9_dataset *data = session->dataset;
-    const int64_t pixels = data->height * data->width * 3, count = d9_shape_count(&graph->values[graph->input].shape);
-    double *wide = NULL;
-    float *narrow = NULL;
-    uint8_t *rgb = NULL;
-    D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &wide));
-    D9_TRY(D9_ALLOCATE(session->context, count, "a batch of images", &narrow));
-    D9_TRY(D9_ALLOCATE(session->context, pixels, "an image", &rgb));
-    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
+    d9_graph graph;
+    d9_plan *plan = NULL;
+    double *images = NULL;
+    float *tile = NULL;
+    d9_graph_init(&graph);
+    D9_TRY(d9_batch_plan(session, d9_program_list(&session->program, step), &graph, &plan));
+    const d9_value *made = &graph.values[graph.input];
+    const int64_t pixels = made->shape.d[1] * made->shape.d[2] * 3;
+    D9_TRY(D9_ALLOCATE(context, d9_shape_count(&made->shape), "a batch of images", &images));
+    D9_TRY(D9_ALLOCATE(context, (int64_t)sheet->tile_height * sheet->tile_width * 3, "an image", &tile));
+    D9_TRY(session->backend->run(context, plan, step));
+    D9_TRY(session->backend->sync(context, session->device));
+    D9_TRY(d9_session_read_value(session, made, images));
     for (int row = 0; row < sheet->rows; row++) {
-        copy_middle(data, row, rgb);
-        d9_sheet_put_bytes(sheet, row, 0, rgb);
-    }
-    for (int epoch = 0; epoch < D9_PREVIEW_EPOCHS; epoch++) {
-        D9_TRY(session->backend->run(session->context, plan, epoch * session->program.steps_per_epoch));
-        D9_TRY(session->backend->sync(session->context, session->device));
-        D9_TRY(d9_session_read_value(session, &graph->values[graph->input], wide));
-        for (int64_t i = 0; i < sheet->rows * pixels; i++) narrow[i] = (float)wide[i];
-        for (int row = 0; row < sheet->rows; row++)
-            d9_sheet_put_reals(sheet, row, epoch + 1, narrow + row * pixels, data->mean, data->std);
+        enlarge(images + row * pixels, &made->shape, sheet, tile);
+        d9_sheet_put_reals(sheet, row, column, tile, data->mean, data->std);
     }
 done:
-    d9_release(session->context, wide);
-    d9_release(session->context, narrow);
+    d9_release(context, images);
+    d9_release(context, tile);
+    if (plan) session->backend->plan_free(context, plan);
+    d9_graph_free(context, &graph);
+    return status;
+}
+
+static d9_status fill_sheet(d9_session *session, d9_sheet *sheet) {
+    d9_status status;
+    uint8_t *rgb = NULL;
+    D9_TRY(D9_ALLOCATE(session->context, (int64_t)sheet->tile_height * sheet->tile_width * 3, "an image", &rgb));
+    D9_TRY(d9_session_repeat_batch(session, D9_BUFFER_ORDER));
+    for (int row = 0; row < sheet->rows; row++) {
+        copy_middle(session->dataset, row, rgb);
+        d9_sheet_put_bytes(sheet, row, 0, rgb);
+    }
+    for (int epoch = 0; epoch < D9_PREVIEW_EPOCHS; epoch++)
+        D9_TRY(fill_column(session, epoch * session->program.steps_per_epoch, epoch + 1, sheet));
+done:
     d9_release(session->context, rgb);
     return status;
 }
 
 d9_status d9_batch_sheet_make(d9_session *session, d9_sheet *sheet) {
     d9_status status;
-    d9_context *context = session->context;
     const d9_extent *extent = &session->program.extent;
     const int64_t batch = d9_extent_own_batch(extent);
     const int rows = batch < D9_BATCH_SHEET_IMAGES ? (int)batch : D9_BATCH_SHEET_IMAGES;
@@ -126,15 +152,9 @@ d9_status d9_batch_sheet_make(d9_session *session, d9_sheet *sheet) {
                                       .tile_width = (int)extent->width,
                                       .top = D9_SHEET_HEADING,
                                       .left = names_width(session, rows)};
-    d9_graph graph;
-    d9_plan *plan = NULL;
-    d9_graph_init(&graph);
-    D9_TRY(d9_sheet_make(context, rows, D9_PREVIEW_EPOCHS + 1, &options, sheet));
-    D9_TRY(d9_batch_plan(session, &graph, &plan));
-    D9_TRY(fill_sheet(session, &graph, plan, sheet));
+    D9_TRY(d9_sheet_make(session->context, rows, D9_PREVIEW_EPOCHS + 1, &options, sheet));
+    D9_TRY(fill_sheet(session, sheet));
     D9_TRY(put_headings_and_names(session, sheet));
 done:
-    if (plan) session->backend->plan_free(context, plan);
-    d9_graph_free(context, &graph);
     return status;
 }

@@ -126,13 +126,14 @@ D9_MUST_USE d9_status d9_session_params_sha256(d9_session *session, char hex[65]
 const char *d9_session_data_digest(d9_session *session);
 
 /* ---- only the nodes that make the batch, for `bench pipeline`, `data preview` and the images in TensorBoard ---- */
-/* Fills `graph` (initialised, empty) with the nodes of the training list that make the batch: draw, augment, gather,
- * mix, paste, tokens, stream. Plans it. Free the plan, then the graph. */
-D9_MUST_USE d9_status d9_batch_plan(d9_session *session, d9_graph *graph, d9_plan **plan);
+/* Fills `graph` (initialised, empty) with the nodes of `list`, a training list of the program, that make the batch:
+ * draw, augment, gather, mix, paste, tokens, stream. Plans it. Free the plan, then the graph. */
+D9_MUST_USE d9_status d9_batch_plan(d9_session *session, const d9_graph *list, d9_graph *graph, d9_plan **plan);
 
 /* Draws a sheet of the first training images, up to D9_BATCH_SHEET_IMAGES. Each row has the name of the image's class,
- * the image cropped to the network's size, and the image as augmented in each of the first D9_PREVIEW_EPOCHS epochs.
- * Overwrites ORDER and scratch. The images need three channels. The caller frees the sheet. */
+ * the image cropped to the network's size, and the image as augmented in the first step of each of the first
+ * D9_PREVIEW_EPOCHS epochs; smaller images of a step are enlarged. Overwrites ORDER and scratch. The images need three
+ * channels. The caller frees the sheet. */
 enum { D9_BATCH_SHEET_IMAGES = 8 };
 D9_MUST_USE d9_status d9_batch_sheet_make(d9_session *session, struct d9_sheet *sheet);
 

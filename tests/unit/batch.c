@@ -284,7 +284,7 @@ TEST(the_batch_of_a_language_model_is_read_from_its_stream) {
     d9_graph graph;
     d9_plan *plan;
     d9_graph_init(&graph);
-    OK(d9_batch_plan(session, &graph, &plan));
+    OK(d9_batch_plan(session, &session->program.train, &graph, &plan));
     assert_ints(graph.node_count, 1, graph.nodes[0].op, D9_OP_STREAM);
     session->backend->plan_free(&context, plan);
     d9_graph_free(&context, &graph);

@@ -1,5 +1,6 @@
 /* Phases, each with its own node list for the same state: smaller images at first (progressive), several batches per
  * step (batch_schedule), no gradients of frozen parameters (freeze, whitening_bias, fine_tune); the predicted time. */
+#include "data/preview.h"
 #include "graph/edit.h"
 #include "graph/op.h"
 #include "tests/support/runs.h"
@@ -156,6 +157,31 @@ TEST(boxes_fit_the_images_of_their_step) {
         assert_true(d9_coefficient_at(program, &paste->left, s) == (double)box.left);
         assert_true(d9_coefficient_at(program, share, s) == 1 - area / (double)(side * side));
     }
+}
+
+/* A preview shows the batches of its steps: two epochs of images of 8 x 8 pixels, enlarged to 16 x 16, then whole ones,
+ * also in the epochs after the run's three. */
+TEST(a_preview_shows_the_images_of_its_steps) {
+    d9_session *session =
+        run_session(configure("reference", "cutmix: {}, progressive: {scales: [0.5, 1, 0.5], until: [2, 3, 99]}"), 3);
+    d9_sheet sheet = {0};
+    OK(d9_batch_sheet_make(session, &sheet));
+    const int pitch = sheet.tile_width * sheet.scale + sheet.gap;
+    for (int column = 1; column < sheet.columns; column++) {
+        int unequal = 0; /* pairs of neighbouring pixels that an enlarged image has from one pixel */
+        for (int y = sheet.top + sheet.gap; y < sheet.top + pitch; y += sheet.scale)
+            for (int x = 0; x < sheet.tile_width; x += 2) {
+                const int left = sheet.left + sheet.gap + column * pitch + x * sheet.scale;
+                const uint8_t *pixel = sheet.pixels + 3 * (y * sheet.width + left);
+                unequal += memcmp(pixel, pixel + 3 * (ptrdiff_t)sheet.scale, 3) != 0;
+            }
+        assert_int_equal(unequal > 0, column > 2);
+    }
+    const d9_coefficient *bottom = &program_node(&session->program.train, D9_OP_PASTE, "image.paste")->as.paste.bottom;
+    for (int64_t step = 8; step <= 28; step += 4)
+        assert_true(d9_coefficient_at(&session->program, bottom, step) ==
+                    (double)d9_paste_box(3, step, 1, 1, 16, 16).bottom);
+    d9_sheet_free(&context, &sheet);
 }
 
 /* Trains the first `steps` batches; returns the state, *count numbers. */
