@@ -102,13 +102,16 @@ static void put_curve(const d9_live_page *page, const char *title, row_value fir
 
 typedef struct filling {
     const d9_live_page *page;
-    const char *state; /* NULL: the run continues */
+    const d9_program *program; /* tells the time left; NULL: it is not known */
+    const char *state;         /* NULL: the run continues */
     d9_text *text;
 } filling;
 
 static void put_state(const filling *self) {
     const d9_live_page *page = self->page;
     const int64_t all = page->all_steps, per_epoch = page->steps_per_epoch;
+    const double seconds =
+        self->program ? d9_seconds_left(self->program, page->config, page->steps, page->step_seconds) : NAN;
     char left[24];
     if (self->state) {
         d9_html_escape(self->text, self->state);
@@ -116,8 +119,8 @@ static void put_state(const filling *self) {
     }
     d9_text_add(self->text, "step %lld of %lld, epoch %lld of %lld", (long long)page->steps, (long long)all,
                 (long long)((page->steps + per_epoch - 1) / per_epoch), (long long)((all + per_epoch - 1) / per_epoch));
-    d9_duration_format(page->left, left, sizeof left);
-    if (isfinite(page->left)) d9_text_add(self->text, ", %s left", left);
+    d9_duration_format(seconds, left, sizeof left);
+    if (isfinite(seconds)) d9_text_add(self->text, ", %s left", left);
 }
 
 static void put_figures(const filling *self) {
@@ -126,7 +129,8 @@ static void put_figures(const filling *self) {
     const char *sample = d9_model_sample(page->config->model);
     d9_text_add(self->text, "%lld training %ss, batches of %lld", (long long)extent->train_samples, sample,
                 (long long)extent->batch);
-    if (isfinite(page->rate)) d9_text_add(self->text, ", %.0f %ss/s", page->rate, sample);
+    if (isfinite(page->step_seconds))
+        d9_text_add(self->text, ", %.0f %ss/s", (double)extent->batch / page->step_seconds, sample);
     if (isfinite(page->loss)) d9_text_add(self->text, ", loss of this epoch %.4f", page->loss);
 }
 
@@ -187,9 +191,9 @@ static void put_placeholder(void *user, const char *name, size_t length) {
 
 /* ---- the file ---- */
 
-static void write_page(d9_live_page *page, const char *state) {
+static void write_page(d9_live_page *page, const d9_program *program, const char *state) {
     d9_text text;
-    filling self = {page, state, &text};
+    filling self = {page, program, state, &text};
     if (!page->path || page->all_steps == 0) return;
     page->written_at = d9_clock_now();
     d9_text_init(&page->context, &text);
@@ -203,7 +207,7 @@ static void write_page(d9_live_page *page, const char *state) {
 }
 
 void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_config *config, const char *path) {
-    *page = (d9_live_page){.context = *context, .config = config, .path = path, .loss = NAN, .rate = NAN, .left = NAN};
+    *page = (d9_live_page){.context = *context, .config = config, .path = path, .loss = NAN, .step_seconds = NAN};
     d9_context_clear(&page->context);
 }
 
@@ -212,15 +216,14 @@ void d9_live_page_planned(d9_live_page *page, const d9_program *program) {
     page->all_steps = program->steps;
     page->steps_per_epoch = program->steps_per_epoch;
     page->views = program->views.count;
-    write_page(page, NULL);
+    write_page(page, program, NULL);
 }
 
-void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left) {
+void d9_live_page_step(d9_live_page *page, const d9_program *program, int64_t steps, double loss, double step_seconds) {
     page->steps = steps;
     page->loss = loss;
-    page->rate = (double)page->extent.batch / step_seconds;
-    page->left = left;
-    if (d9_clock_now() - page->written_at >= WRITE_SECONDS) write_page(page, NULL);
+    page->step_seconds = step_seconds;
+    if (d9_clock_now() - page->written_at >= WRITE_SECONDS) write_page(page, program, NULL);
 }
 
 static void add_row(d9_live_page *page, const d9_epoch_row *row) {
@@ -232,18 +235,18 @@ void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row 
     if (!page->path) return;
     page->steps = steps;
     for (int64_t i = 0; i < count; i++) add_row(page, &rows[i]);
-    write_page(page, NULL);
+    write_page(page, NULL, NULL);
 }
 
-void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row) {
+void d9_live_page_epoch(d9_live_page *page, const d9_program *program, const d9_epoch_row *row) {
     if (!page->path) return;
     add_row(page, row);
-    write_page(page, NULL);
+    write_page(page, program, NULL);
 }
 
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state) {
     page->finished = finished;
     if (finished) page->steps = page->all_steps;
-    write_page(page, state);
+    write_page(page, NULL, state);
     d9_arena_free(&page->context, &page->arena);
 }

@@ -249,9 +249,7 @@ static void on_step(void *user, const d9_program *program, int64_t steps, double
     progress->steps = steps;
     progress->loss = loss;
     progress->step_seconds = epoch_seconds / (double)(steps - progress->epoch_first_step);
-    if (progress->page.path) /* the estimate is costly: it goes through the whole program */
-        d9_live_page_step(&progress->page, steps, loss, progress->step_seconds,
-                          d9_seconds_left(program, progress->config, steps, progress->step_seconds));
+    d9_live_page_step(&progress->page, program, steps, loss, progress->step_seconds);
     if (progress->quiet) return;
     /* not if asynchronous (loss NAN): the time of a step that is only queued says nothing */
     if (isfinite(loss)) predict_duration(progress, program, steps, epoch_seconds, last);
@@ -292,7 +290,7 @@ static void print_score(const d9_progress *progress, const d9_program *program, 
 static void on_epoch(void *user, const d9_program *program, const d9_epoch_row *row) {
     d9_progress *progress = user;
     if (isfinite(row->score)) progress->evaluated = *row;
-    d9_live_page_epoch(&progress->page, row);
+    d9_live_page_epoch(&progress->page, program, row);
     if (progress->quiet) return;
     d9_live_line_clear(&progress->live);
     print_header(progress, program);

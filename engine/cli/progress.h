@@ -17,10 +17,10 @@ typedef struct d9_live_page {
     int views;
     d9_epoch_row *rows; /* finished epochs, also those before the run was resumed */
     int count, capacity;
-    int64_t steps;           /* completed */
-    double loss, rate, left; /* loss: of the epoch so far; rate: samples/s; left: seconds to the end; NAN: not known */
-    double written_at;       /* time of the last write, CLOCK_MONOTONIC */
-    bool warned, finished;   /* finished: the run has ended successfully */
+    int64_t steps;             /* completed */
+    double loss, step_seconds; /* loss: of the epoch so far; step_seconds: per batch; NAN: not known */
+    double written_at;         /* time of the last write, CLOCK_MONOTONIC */
+    bool warned, finished;     /* finished: the run has ended successfully */
 } d9_live_page;
 
 /* Initialises the page; writes nothing yet. `config` and `path` must outlive the page. */
@@ -29,9 +29,9 @@ void d9_live_page_begin(d9_live_page *page, const d9_context *context, const d9_
  * d9_live_page_step at most every two seconds. */
 void d9_live_page_planned(d9_live_page *page, const d9_program *program);
 void d9_live_page_resumed(d9_live_page *page, int64_t steps, const d9_epoch_row *rows, int64_t count);
-/* `steps`: completed; `loss`: of the epoch so far; `step_seconds`: per batch; `left`: seconds to the end of the run. */
-void d9_live_page_step(d9_live_page *page, int64_t steps, double loss, double step_seconds, double left);
-void d9_live_page_epoch(d9_live_page *page, const d9_epoch_row *row);
+/* `steps`: completed; `loss`: of the epoch so far; `step_seconds`: per batch. */
+void d9_live_page_step(d9_live_page *page, const d9_program *program, int64_t steps, double loss, double step_seconds);
+void d9_live_page_epoch(d9_live_page *page, const d9_program *program, const d9_epoch_row *row);
 /* Writes the page for the last time, without reload, and frees its rows. `state`: text about the end of the run.
  * `finished`: the run ended successfully. */
 void d9_live_page_end(d9_live_page *page, bool finished, const char *state);

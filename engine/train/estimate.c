@@ -26,14 +26,17 @@ bool d9_evaluation_has_all_views(const d9_config *config, bool last) {
     return last || config->eval.tta == D9_EVAL_TTA_EVERY;
 }
 
-/* Counts the steps of `list` from step `from` on in which a node with this `when` runs. */
+/* Counts the steps of `list` from step `from` on in which a node with this `when` runs. Asks `when` about each step
+ * only if it leaves out some, because a run may have millions. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
+    const bool always = d9_when_equal(when, &(d9_when){0});
     int64_t count = 0;
     for (int64_t s = from, equal; s < program->steps; s += equal * d9_program_batches(program, s)) {
         const int64_t batches = d9_program_batches(program, s);
         equal = d9_program_steps_of_list(program, s);
         if (d9_program_list(program, s) != list) continue;
-        for (int64_t i = 0; i < equal; i++)
+        if (always) count += equal;
+        for (int64_t i = 0; i < equal && !always; i++)
             count += d9_when_active(when, s + i * batches, batches, program->steps_per_epoch);
     }
     return count;

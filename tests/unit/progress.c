@@ -5,6 +5,7 @@
 #include "tests/support/programs.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
+#include <time.h>
 
 enum { TIMED = D9_TIMED_STEPS };
 static char printed[1000];
@@ -58,9 +59,11 @@ static double largest_tick(double score, int *ticks) {
     double largest = -INFINITY;
     d9_live_page page;
     d9_live_page_begin(&page, &context, config, path);
-    d9_live_page_planned(&page, program_of(config, 128, 16, "f32"));
+    const d9_program *program = program_of(config, 128, 16, "f32");
+    d9_live_page_planned(&page, program);
     for (int epoch = 1; epoch <= 2; epoch++)
-        d9_live_page_epoch(&page, &(d9_epoch_row){.epoch = epoch, .train_loss = 1, .eval_loss = 1, .score = score});
+        d9_live_page_epoch(&page, program,
+                           &(d9_epoch_row){.epoch = epoch, .train_loss = 1, .eval_loss = 1, .score = score});
     d9_live_page_end(&page, true, "finished");
     const char *at = strstr((const char *)run_read_file(path, NULL), "aria-label=\"Accuracy");
     assert_non_null(at);
@@ -75,4 +78,26 @@ TEST(the_axis_of_the_page_has_no_impossible_score) {
     assert_true(largest_tick(100, &ticks) == 100 && ticks >= 2);
     assert_true(largest_tick(0, &ticks) > 0 && ticks >= 2);
     assert_true(largest_tick(50, &ticks) > 50 && ticks >= 2);
+}
+
+/* The page is at most two seconds old, but an estimate for a million steps must not cost a visit to each of them. */
+TEST(the_page_costs_no_time_that_grows_with_the_run) {
+    const d9_config *config =
+        program_yaml("model: {name: resnet9, channels: [4, 4, 8, 8]}\ntrain: {epochs: 1, batch_size: 1}\n");
+    const d9_program *program = program_of(config, 1000000, 16, "f32");
+    const char *path = run_path(run_folder_new(), "live.html");
+    d9_cli cli = {.context = context};
+    d9_progress progress;
+    const d9_observer observer = d9_progress_observer(&progress, &cli, config, path, true);
+    observer.planned(observer.user, program, &(d9_device_info){0}, "");
+    const clock_t before = clock();
+    for (int step = 1; step <= 1000; step++) {
+        observer.step(observer.user, program, step, 2, step);
+        assert_true(d9_seconds_left(program, config, step, 1) > 999999 - step);
+    }
+    assert_true(clock() - before < CLOCKS_PER_SEC);
+    observer.epoch(observer.user, program, &(d9_epoch_row){.epoch = 1, .train_loss = 1, .score = 1});
+    const char *page = (const char *)run_read_file(path, NULL);
+    assert_true(strstr(page, "step 1000 of 1000000, ") && strstr(page, " left") && strstr(page, ", 1 images/s"));
+    d9_progress_end(&progress, true, "");
 }
