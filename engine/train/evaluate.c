@@ -93,16 +93,18 @@ static void report_progress(d9_session *session, int64_t images) {
                                               session->to_see);
 }
 
-/* Sums logits and features (unless NULL) of the selected images over the views, by weight; other images get zeros. */
-static d9_status run_images(d9_session *session, const d9_views *views, const image_set *images, double *logits,
-                            double *features) {
+/* Sums logits and features (unless NULL) of the selected images over the views, by weight; other images get zeros.
+ * `first`: index of the first of the views among all views of the evaluation. Each batch of each view is a step of its
+ * own, so that dropout that stays on in evaluation draws new masks. */
+static d9_status run_images(d9_session *session, const d9_views *views, int first, const image_set *images,
+                            double *logits, double *features) {
     d9_status status;
     const d9_extent *extent = &session->program.extent;
     const d9_graph *graph = &session->program.eval;
     const int reach = d9_views_padding(&session->program.views), count = features ? 2 : 1;
     int32_t *order = NULL, *draws = NULL;
     output outputs[2] = {0};
-    int64_t step = 0; /* new for each batch and view, so that dropout that stays on in evaluation draws new masks */
+    const int64_t batches = (extent->eval_samples + extent->batch - 1) / extent->batch; /* of a view */
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent), "batch order", &order));
     D9_TRY(D9_ALLOCATE(session->context, d9_extent_own_batch(extent) * D9_DRAW_SLOTS, "draws", &draws));
     D9_TRY(begin_output(session, graph->logits, logits, &outputs[0]));
@@ -113,7 +115,8 @@ static d9_status run_images(d9_session *session, const d9_views *views, const im
         for (int v = 0; v < views->count; v++) {
             D9_TRY(d9_session_check_interrupt(session, "an evaluation"));
             D9_TRY(write_view(session, &views->view[v], reach, draws));
-            D9_TRY(session->backend->run(session->context, session->eval_plan, step++));
+            D9_TRY(session->backend->run(session->context, session->eval_plan,
+                                         (first + v) * batches + begin / extent->batch));
             for (int o = 0; o < count; o++)
                 D9_TRY(add_output(session, &outputs[o], images, begin, filled, views->view[v].weight));
             report_progress(session, filled);
@@ -130,7 +133,7 @@ done:
 }
 
 d9_status d9_session_outputs(d9_session *session, const d9_views *views, double *logits, double *features) {
-    return run_images(session, views, &(image_set){NULL, session->program.extent.eval_samples}, logits, features);
+    return run_images(session, views, 0, &(image_set){NULL, session->program.extent.eval_samples}, logits, features);
 }
 
 d9_status d9_session_logits(d9_session *session, const d9_views *views, double *logits) {
@@ -143,7 +146,7 @@ d9_status d9_session_evaluate_batch(d9_session *session) {
     double *logits;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples * extent->classes, "logits", &logits));
     const int64_t count = extent->batch < extent->eval_samples ? extent->batch : extent->eval_samples;
-    status = run_images(session, &d9_plain_view, &(image_set){NULL, count}, logits, NULL);
+    status = run_images(session, &d9_plain_view, 0, &(image_set){NULL, count}, logits, NULL);
     d9_release(session->context, logits);
 done:
     return status;
@@ -295,14 +298,14 @@ static d9_status score_plain(d9_session *session, const double *logits, d9_evalu
     return status;
 }
 
-/* Computes the logits of one view, with weight 1, and scores them if it is the plain view of all images. */
-static d9_status run_view(d9_session *session, const d9_view *view, const image_set *images, double *logits,
+/* Computes the logits of view `v`, with weight 1, and scores them if it is the plain view of all images. */
+static d9_status run_view(d9_session *session, const d9_views *views, int v, const image_set *images, double *logits,
                           d9_evaluation *evaluation) {
     d9_status status;
-    d9_views single = {.count = 1, .view = {*view}};
+    d9_views single = {.count = 1, .view = {views->view[v]}};
     single.view[0].weight = 1;
-    D9_TRY(run_images(session, &single, images, logits, NULL));
-    if (is_plain(view) && !images->list) D9_TRY(score_plain(session, logits, evaluation));
+    D9_TRY(run_images(session, &single, v, images, logits, NULL));
+    if (is_plain(&views->view[v]) && !images->list) D9_TRY(score_plain(session, logits, evaluation));
 done:
     return status;
 }
@@ -319,7 +322,7 @@ static d9_status run_views(d9_session *session, const d9_views *views, double *v
     evaluation->score = NAN;
     D9_TRY(D9_ALLOCATE(session->context, extent->eval_samples, "the least sure images", &list));
     for (int v = 0; v < views->count; v++) {
-        D9_TRY(run_view(session, &views->view[v], &images, view_logits, evaluation));
+        D9_TRY(run_view(session, views, v, &images, view_logits, evaluation));
         if (v == 0 && views->first_only_share > 0)
             D9_TRY(select_unsure(session, views, view_logits, mean_logits, list, &images));
         for (int64_t i = 0; i < images.count; i++) {

@@ -110,6 +110,27 @@ TEST(logits_with_tta_are_those_that_are_scored) {
     d9_evaluation_free(&context, &evaluation);
 }
 
+/* Dropout that stays on in evaluation draws masks by view and batch: the same in an evaluation, in the logits that
+ * `predict` computes and, for the plain view, in an evaluation of it alone. */
+TEST(dropout_masks_depend_only_on_view_and_batch) {
+    static double scored[IMAGES][CLASSES], predicted[IMAGES][CLASSES];
+    const d9_session_options options = {
+        .config = program_yaml("data: {dataset: synthetic, synthetic_train: 45, synthetic_test: 21, image_size: 16}\n"
+                               "model: {name: vgg, channels: [4, 4], hidden: 8, dropout_in_evaluation: on}\n"
+                               "backend: reference\nthreads: 1\ntrain: {batch_size: 8}\ntricks: {flip_tta: {}}\n"),
+        .seed = 99};
+    d9_evaluation all, alone;
+    d9_session *session = run_session_open(&options);
+    OK(d9_session_initialize(session));
+    OK(d9_session_logits_tta(session, scored[0]));
+    OK(d9_session_logits(session, &session->program.views, predicted[0]));
+    OK(d9_session_evaluate(session, &all));
+    OK(d9_session_evaluate_plain(session, &alone));
+    assert_true(all.loss == alone.loss && all.score == alone.score);
+    assert_memory_equal(scored, predicted, sizeof scored);
+    d9_evaluation_free(&context, &all), d9_evaluation_free(&context, &alone);
+}
+
 TEST(the_loss_has_label_smoothing_and_class_weights) {
     check_loss("train: {batch_size: 8}\ntricks: {flip_tta: {}}\n", 0, false, 0);
     check_loss("train: {batch_size: 8}\ntricks: {label_smoothing: {alpha: 0.3}}\n", 0.3, false, 0);
