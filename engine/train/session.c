@@ -10,10 +10,13 @@
 #include <string.h>
 
 d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch) {
-    double now = d9_clock_now();
-    d9_status status = d9_timeline_add(&session->timeline, kind, epoch, session->mark, now);
+    d9_status status;
+    if (session->device) D9_TRY(session->backend->sync(session->context, session->device));
+    const double now = d9_clock_now();
+    status = d9_timeline_add(&session->timeline, kind, epoch, session->mark, now);
     session->mark = now;
     if (session->observer.lap) session->observer.lap(session->observer.user, kind);
+done:
     return status;
 }
 
@@ -262,7 +265,6 @@ static d9_status upload_dataset(d9_session *session) {
     D9_TRY(d9_session_write(session, D9_BUFFER_LABELS, data->train.labels));
     D9_TRY(d9_session_write(session, D9_BUFFER_EVAL_IMAGES, data->test.images));
     D9_TRY(d9_session_write(session, D9_BUFFER_TABLE, values));
-    D9_TRY(session->backend->sync(session->context, session->device));
 done:
     return status;
 }

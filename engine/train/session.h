@@ -49,7 +49,7 @@ static inline bool d9_session_is_multilabel(const d9_session *session) {
     return d9_loss_multi_label(session->config->train.loss) != 0;
 }
 
-/* Ends the segment of the timeline that began at `mark`, and sets `mark` to now. */
+/* Waits for submitted steps, ends the segment of the timeline that began at `mark`, and sets `mark` to now. */
 D9_MUST_USE d9_status d9_session_lap(d9_session *session, d9_segment_kind kind, int64_t epoch);
 
 typedef struct d9_session_options {

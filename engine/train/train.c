@@ -319,7 +319,6 @@ static d9_status add_row(run *self, int64_t epoch) {
     const d9_program *program = &session->program;
     const int64_t first = (epoch - 1) * program->steps_per_epoch; /* first step of the epoch */
     double metrics[4];
-    D9_TRY(session->backend->sync(session->context, session->device));
     D9_TRY(d9_session_lap(session, D9_SEGMENT_TRAIN, epoch));
     D9_TRY(d9_together_metrics(session, metrics));
     D9_TRY(check_finite(self, metrics));

@@ -40,6 +40,33 @@ TEST(nobody_waits_within_an_epoch) {
     watch_assert_nothing_left();
 }
 
+typedef struct last_wait {
+    int64_t of_step, of_lap; /* waits of the host: after the last step, and at the end of the training segment */
+} last_wait;
+
+static void note_wait_of_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
+    (void)program, (void)step, (void)loss, (void)seconds;
+    ((last_wait *)user)->of_step = fake->counts.waits;
+}
+
+static void note_wait_of_lap(void *user, d9_segment_kind kind) {
+    if (kind == D9_SEGMENT_TRAIN) ((last_wait *)user)->of_lap = fake->counts.waits;
+}
+
+/* The time of the queued steps of an interrupted run counts as training, not as that of the checkpoint. */
+TEST(training_that_is_stopped_ends_with_its_steps) {
+    last_wait waits = {0};
+    d9_result result;
+    fake->reset();
+    const d9_train_options options = {.config = watch_small_config("cuda", "fp16", 8, "epochs: 2, batch_size: 8", ""),
+                                      .seed = 7,
+                                      .stop_after_steps = 3,
+                                      .observer = {.user = &waits, .step = note_wait_of_step, .lap = note_wait_of_lap}};
+    assert_rejection(d9_train(&context, &options, &result), D9_SIGINT, "4 8");
+    assert_int_equal(waits.of_lap, waits.of_step + 1);
+    watch_assert_nothing_left();
+}
+
 /* Kernels and convolutions, those of evaluation included, are loaded before training is timed. */
 TEST(steps_load_no_code) {
     static const char *const precisions[] = {"fp16", "f32"};
