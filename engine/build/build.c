@@ -430,8 +430,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     const int64_t per_update = extent->batch * config->train.accumulate; /* samples */
     if (per_update > extent->train_samples && !options->eval_only)
         D9_TRY(d9_fail(context, D9_USAGE,
-                       "train.accumulate %lld: an update needs %lld images, but there are only %lld to train on",
-                       (long long)config->train.accumulate, (long long)per_update, (long long)extent->train_samples));
+                       "train.accumulate %lld: an update needs %lld %ss, but there are only %lld to train on",
+                       (long long)config->train.accumulate, (long long)per_update, d9_model_sample(config->model),
+                       (long long)extent->train_samples));
     program->accumulate = config->train.accumulate;
     program->steps_per_epoch = options->steps_per_epoch ? options->steps_per_epoch
                                                         : program->accumulate * (extent->train_samples / per_update);
@@ -443,6 +444,8 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
     status = build_forward(context, config, extent, options, false, program, &forward);
     if (status == D9_USAGE) status = add_batch_to_message(context, config, extent);
     D9_TRY(status);
+    if (config->train.norm_groups > 0 && d9_edit_next(&forward, D9_OP_NORM, 0) == D9_NONE)
+        D9_TRY(d9_fail(context, D9_USAGE, "train.norm_groups: the network has no batch norm"));
     for (int i = 0; options->rates && i < program->changes.count; i++) program->changes.change[i].batches = 0;
     D9_TRY(check_accumulation(context, program));
     if (program->selection.trick && !options->eval_only) D9_TRY(add_proxy_groups(context, program));

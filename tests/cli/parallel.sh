@@ -21,11 +21,12 @@ sed 's/streams: 3/streams: 4/' language.yaml >shared.yaml
 sed -i 's/dataset: text/&, path: texts/' sentiment.yaml
 for file in resnet9 dawn94 sentiment language shared $networks; do
     sized <$file.yaml >$file.wide.yaml
-    train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=4
+    case $file in vgg | sentiment | language | shared) groups=0 ;; *) groups=4 ;; esac # these have no batch norm
+    train_on 1 $file.1 $file.wide.yaml --set train.norm_groups=$groups
     # Two processes have two norm groups each, four one. Dropout finds a sample's place by the number of processes.
     case $file in resnet9 | wide) counts=4 ;; shared) counts="2 4" ;; *) counts=2 ;; esac
     for count in $counts; do
-        train_on $count $file.$count $file.wide.yaml --set train.norm_groups=4
+        train_on $count $file.$count $file.wide.yaml --set train.norm_groups=$groups
         same_state $file.1 $file.$count
     done
 done

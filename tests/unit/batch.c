@@ -169,6 +169,17 @@ TEST(accumulate_too_large_or_in_conflict_is_rejected) {
         else
             OK(d9_config_try(&context, config));
     }
+    const d9_config *texts = program_yaml("data: {dataset: imdb}\nmodel: {name: sentiment}\n"
+                                          "train: {batch_size: 1000, accumulate: 64}\n");
+    assert_rejection(d9_config_try(&context, texts), D9_USAGE, "train.accumulate 64 64000 texts 25000");
+}
+
+/* Like ghost_batchnorm, the key needs a batch norm in the network; that of the second network is not enough. */
+TEST(norm_groups_without_batch_norm_are_rejected) {
+    for (int tricks = 0; tricks < 2; tricks++)
+        assert_rejection(d9_config_try(&context, configure("auto", "f32", vgg, "batch_size: 4, norm_groups: 2",
+                                                           tricks ? "hard_examples: {}" : "")),
+                         D9_USAGE, "train.norm_groups batch norm");
 }
 
 /* ---- the largest batch that fits, of a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10 ----
