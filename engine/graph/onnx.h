@@ -41,6 +41,19 @@ static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const ch
     writer->end(writer);
 }
 
+/* The ONNX form of an operation that is the ONNX operation `op` of its two inputs. */
+static inline d9_status d9_onnx_of_two(d9_onnx_writer *writer, const char *op, const d9_node *node) {
+    d9_onnx_node(writer, op, node->role,
+                 (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
+                 d9_onnx_output(writer, node));
+    return D9_OK;
+}
+/* For d9_op_info.onnx: writes nothing. */
+static inline d9_status d9_onnx_nothing(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
+    (void)context, (void)writer, (void)node;
+    return D9_OK;
+}
+
 /* True for the linear layer and the bias before a recurrent layer: ONNX's recurrent nodes include both. */
 static inline bool d9_onnx_is_part_of_recur(const d9_graph *graph, const d9_node *node) {
     d9_node_id next;

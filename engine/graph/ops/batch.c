@@ -101,12 +101,6 @@ static double read_step(const d9_graph *graph, const d9_node *node, int input) {
     return (double)d9_shape_count(&graph->values[node->outputs[0]].shape) + (double)node->as.batch.count;
 }
 
-/* Writes nothing: the tokens are an input of the ONNX model. */
-static d9_status stream_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
-    (void)context, (void)writer, (void)node;
-    return D9_OK;
-}
-
 const d9_op_info d9_op_STREAM = {
     .doc = "tokens i32 (count) -> tokens i32 (T, N), [labels i32 (T * N)]: the stream is cut into N columns of equal "
            "length; a step reads the next T tokens of each, and labels are the tokens that follow; past the end "
@@ -117,7 +111,7 @@ const d9_op_info d9_op_STREAM = {
     .exact = true,
     D9_PRESET_OUTPUTS,
     .read = read_step,
-    .onnx = stream_to_onnx,
+    .onnx = d9_onnx_nothing, /* the tokens are an input of the model */
 };
 
 const d9_op_info d9_op_RANK = {

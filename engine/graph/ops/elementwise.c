@@ -38,10 +38,7 @@ static d9_status add_gradient(d9_gradients *gradients, const d9_node *forward, d
 
 static d9_status addition_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
-    d9_onnx_node(writer, "Add", node->role,
-                 (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
-                 d9_onnx_output(writer, node));
-    return D9_OK;
+    return d9_onnx_of_two(writer, "Add", node);
 }
 
 const d9_op_info d9_op_ADD = {

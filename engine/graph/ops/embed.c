@@ -33,10 +33,7 @@ static double read_rows(const d9_graph *graph, const d9_node *node, int input) {
 
 static d9_status to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
     (void)context;
-    d9_onnx_node(writer, "Gather", node->role,
-                 (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},
-                 d9_onnx_output(writer, node));
-    return D9_OK;
+    return d9_onnx_of_two(writer, "Gather", node);
 }
 
 const d9_op_info d9_op_EMBED = {

@@ -53,17 +53,12 @@ const d9_op_info d9_op_LERP = {
     D9_PRESET_OUTPUTS,
 };
 
-/* Writes nothing: an evaluation graph copies only recurrent states, for its next step, and these are inputs and
- * outputs of the ONNX model. */
-static d9_status copy_to_onnx(d9_context *context, d9_onnx_writer *writer, const d9_node *node) {
-    (void)context, (void)writer, (void)node;
-    return D9_OK;
-}
-
+/* An evaluation graph copies only recurrent states, for its next step; they are inputs and outputs of the ONNX model.
+ */
 const d9_op_info d9_op_COPY = {
     .doc = "x -> y",
     .inputs = 1,
     .outputs = 1,
     D9_PRESET_OUTPUTS,
-    .onnx = copy_to_onnx,
+    .onnx = d9_onnx_nothing,
 };
