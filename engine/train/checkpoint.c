@@ -13,8 +13,9 @@
  *     timeline/SEGMENT/epoch       i64 (segments of this kind); 0: outside the epochs
  *     timeline/SEGMENT/seconds     f64 (segments of this kind)
  *
- * The metadata holds the format, the properties that must agree with the run that reads it, the step, the number of
- * threads, the version and commit that wrote it, and a SHA-256 of the file (D9_SEAL_KEY). A reader requires exactly
+ * The metadata holds the format, the properties that must agree with the run that reads it, those on which its further
+ * bits depend, the step, the version and commit that wrote it, and a SHA-256 of the file (D9_SEAL_KEY). A reader warns
+ * if one of the second kind differs; one that is missing (dawn9 0.3.0) is taken as equal. A reader requires exactly
  * these tensors, in the types and shapes of the run, with finite numbers. Exceptions: a perplexity may be infinite;
  * scores and evaluation loss of an epoch may be NaN (not evaluated), as may the training accuracy (samples with several
  * labels); epochs/eval_loss may be missing (dawn9 0.3.0). */
@@ -104,22 +105,43 @@ done:
     return status;
 }
 
-/* Number of metadata entries that must agree between a checkpoint and the run that reads it. */
-enum { IDENTITY_ROWS = 5 };
+/* Metadata entries that a checkpoint shares with the run that reads it. */
+enum { IDENTITY_ROWS = 5, ROWS = 10 };
 
 typedef struct identity {
-    char hash[65], seed[32];
-    d9_metadata rows[IDENTITY_ROWS];
+    char hash[65], seed[32], ranks[32], threads[32], plan[65];
+    d9_metadata rows[ROWS]; /* first IDENTITY_ROWS that must agree, then those on which the bits of a run depend */
+    bool threads_matter;    /* the bits depend on the number of threads */
 } identity;
 
-static void fill_identity(d9_session *session, identity *self) {
+static d9_status fill_identity(d9_session *session, identity *self) {
+    d9_status status;
+    const d9_backend *backend = session->backend;
+    d9_text text;
+    d9_text_init(session->context, &text);
+    d9_session_add_train_plans(session, &text);
+    D9_TRY(d9_text_status(&text));
+    const char *plan = d9_text_get(&text);
+    self->threads_matter = backend->threads_matter && backend->threads_matter(plan);
+    d9_sha256_hex(&(d9_bytes){plan, text.size}, 1, self->plan);
     d9_config_hash(session->context, session->config, self->hash);
     snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
-    self->rows[0] = (d9_metadata){"config_hash", self->hash};
-    self->rows[1] = (d9_metadata){"seed", self->seed};
-    self->rows[2] = (d9_metadata){"precision", session->program.precision->name};
-    self->rows[3] = (d9_metadata){"backend", session->backend->name};
-    self->rows[4] = (d9_metadata){"data_digest", d9_session_data_digest(session)};
+    snprintf(self->ranks, sizeof self->ranks, "%d", d9_parallel_ranks(session->parallel));
+    snprintf(self->threads, sizeof self->threads, "%d", session->info.threads);
+    const d9_metadata rows[ROWS] = {{"config_hash", self->hash},
+                                    {"seed", self->seed},
+                                    {"precision", session->program.precision->name},
+                                    {"backend", backend->name},
+                                    {"data_digest", d9_session_data_digest(session)},
+                                    {"ranks", self->ranks},
+                                    {"threads", self->threads},
+                                    {"isa", session->info.isa},
+                                    {"libraries", session->info.version},
+                                    {"plan_sha256", self->plan}};
+    memcpy(self->rows, rows, sizeof rows);
+done:
+    d9_text_free(&text);
+    return status;
 }
 
 /* True for the column of evaluation losses, which dawn9 0.3.0 did not write. The loss of an epoch without evaluation is
@@ -176,7 +198,7 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
     d9_status status;
     snapshot all = {0};
     identity mine;
-    char step[32], threads[32], seal[D9_SEAL_DIGITS + 1] = "";
+    char step[32], seal[D9_SEAL_DIGITS + 1] = "";
     uint8_t *bytes = NULL;
     size_t size;
     D9_TRY(add_tensors(session, progress->epoch_count, &all));
@@ -192,21 +214,15 @@ d9_status d9_checkpoint_write(d9_session *session, const char *path, const d9_pr
         D9_TRY(check_numbers(session, path, &all.tensors[t], D9_NONFINITE,
                              "so it was not written: training became non-finite; a lower train.lr, or a wider "
                              "precision, may help"));
-    fill_identity(session, &mine);
+    D9_TRY(fill_identity(session, &mine));
     snprintf(step, sizeof step, "%lld", (long long)progress->step);
-    snprintf(threads, sizeof threads, "%d", session->info.threads);
     memset(seal, '0', D9_SEAL_DIGITS);
-    const d9_metadata metadata[] = {{"format", format},
-                                    mine.rows[0],
-                                    mine.rows[1],
-                                    mine.rows[2],
-                                    mine.rows[3],
-                                    mine.rows[4],
-                                    {"step", step},
-                                    {"threads", threads},
-                                    {"dawn9.version", d9_build_version()},
-                                    {"dawn9.commit", d9_build_commit()},
-                                    {D9_SEAL_KEY, seal}};
+    d9_metadata metadata[5 + ROWS] = {{"format", format},
+                                      {"step", step},
+                                      {"dawn9.version", d9_build_version()},
+                                      {"dawn9.commit", d9_build_commit()},
+                                      {D9_SEAL_KEY, seal}};
+    memcpy(metadata + 5, mine.rows, sizeof mine.rows);
     D9_TRY(d9_safetensors_encode(session->context, path, all.tensors, all.count, metadata,
                                  sizeof metadata / sizeof *metadata, &bytes, &size));
     d9_safetensors_seal(bytes, size);
@@ -233,10 +249,32 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
         path, theirs, version ? version : "(version unknown)", format);
 }
 
+/* Warns of the first row by which the further bits differ from those of an uninterrupted run. Process 0 wrote the rows,
+ * so the others do not compare theirs. */
+static void compare_bits(const d9_session *session, const char *path, const d9_safetensors *file,
+                         const identity *mine) {
+    static const char *const what[ROWS] = {[IDENTITY_ROWS] = "another number of processes",
+                                           "another number of threads, on which its kernels depend",
+                                           "another instruction set",
+                                           "other libraries",
+                                           "other kernels"};
+    for (int i = IDENTITY_ROWS; i < ROWS && d9_parallel_rank(session->parallel) == 0; i++) {
+        const char *theirs = d9_safetensors_metadata(file, mine->rows[i].key);
+        if (!theirs || strcmp(theirs, mine->rows[i].value) == 0) continue;
+        if (mine->rows[i].value == mine->threads && !mine->threads_matter) continue;
+        d9_log(session->context, D9_LOG_WARNING,
+               "%s: resumed with %s (%s: %.127s, now %s), so the parameters may differ from those of an uninterrupted "
+               "run",
+               path, what[i], mine->rows[i].key, theirs, mine->rows[i].value);
+        return;
+    }
+}
+
 static d9_status check_identity(d9_session *session, const char *path, const d9_safetensors *file) {
+    d9_status status;
     static const char *const what[IDENTITY_ROWS] = {"configuration", "seed", "precision", "backend", "data set"};
     identity mine;
-    fill_identity(session, &mine);
+    D9_TRY(fill_identity(session, &mine));
     for (int i = 0; i < IDENTITY_ROWS; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine.rows[i].key);
         if (!theirs)
@@ -247,14 +285,15 @@ static d9_status check_identity(d9_session *session, const char *path, const d9_
                            "--resume, or in another folder",
                            path, what[i], theirs, mine.rows[i].value);
     }
-    return D9_OK;
+    compare_bits(session, path, file, &mine);
+done:
+    return status;
 }
 
 static d9_status read_step(d9_session *session, const char *path, const d9_safetensors *file,
                            d9_progress_state *progress) {
-    const char *said = d9_safetensors_metadata(file, "step"), *threads = d9_safetensors_metadata(file, "threads");
+    const char *said = d9_safetensors_metadata(file, "step");
     int64_t *step = &progress->step;
-    if (!threads || !d9_text_to_integer(threads, &progress->threads)) progress->threads = 0;
     if (said && d9_text_to_integer(said, step) && *step >= 0 && *step <= session->program.steps) return D9_OK;
     return d9_fail(session->context, D9_DATA, "%s: step %.40s is outside this run's 0 to %lld", path,
                    said ? said : "(none)", (long long)session->program.steps);

@@ -497,6 +497,12 @@ d9_plan *d9_session_step_plan(const d9_session *session, int64_t step) {
     return phase == D9_NONE ? session->train_plan : session->phase_plan[phase];
 }
 
+void d9_session_add_train_plans(const d9_session *session, d9_text *text) {
+    d9_text_add(text, "%s", session->backend->plan_text(session->train_plan));
+    for (int p = 0; p < session->program.phase_count; p++)
+        d9_text_add(text, "%s", session->backend->plan_text(session->phase_plan[p]));
+}
+
 d9_status d9_session_step(d9_session *session, int64_t step) {
     return session->backend->run(session->context, d9_session_step_plan(session, step), step);
 }

@@ -105,6 +105,8 @@ D9_MUST_USE d9_status d9_session_repeat_batch(d9_session *session, d9_buffer ord
 D9_MUST_USE d9_status d9_session_step(d9_session *session, int64_t step);
 /* The plan of the step that begins at `step`. */
 d9_plan *d9_session_step_plan(const d9_session *session, int64_t step);
+/* Adds the plan texts of all lists that a training step may run. */
+void d9_session_add_train_plans(const d9_session *session, d9_text *text);
 
 /* ---- the state, and other buffers ---- */
 /* Reads or writes STATE, or an accumulator with the layout of STATE, as program.state_elements doubles. */

@@ -71,18 +71,11 @@ done:
     return status;
 }
 
-/* Adds the plan texts of all lists that a training step may run. */
-static void add_train_plans(const d9_session *session, d9_text *text) {
-    d9_text_add(text, "%s", session->backend->plan_text(session->train_plan));
-    for (int p = 0; p < session->program.phase_count; p++)
-        d9_text_add(text, "%s", session->backend->plan_text(session->phase_plan[p]));
-}
-
 static d9_status save_plan(d9_context *context, const char *path, const d9_session *session) {
     d9_status status;
     d9_text text;
     d9_text_init(context, &text);
-    add_train_plans(session, &text);
+    d9_session_add_train_plans(session, &text);
     if (session->eval_plan) d9_text_add(&text, "%s", session->backend->plan_text(session->eval_plan));
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_file_write(context, path, d9_text_get(&text), text.size));
@@ -113,7 +106,7 @@ static d9_status describe_run(d9_context *context, run *self) {
     result->seed = session->seed;
     result->config = session->config;
     d9_config_hash(context, session->config, result->config_hash);
-    add_train_plans(session, &text);
+    d9_session_add_train_plans(session, &text);
     D9_TRY(d9_text_status(&text));
     D9_TRY(d9_arena_copy(context, &result->arena, d9_text_get(&text), &plan));
     result->plan_text = plan;
@@ -182,18 +175,6 @@ done:
     return status;
 }
 
-/* Warns if the number of threads has changed since the checkpoint and the plan's results depend on that number. */
-static void compare_threads(d9_context *context, const run *self, int64_t before) {
-    const d9_backend *backend = self->session.backend;
-    const int now = self->session.info.threads;
-    if (before == 0 || before == now || !backend->threads_matter) return;
-    if (!backend->threads_matter(self->result->plan_text)) return;
-    d9_log(context, D9_LOG_WARNING,
-           "%s: written with %lld thread%s, resumed with %d: this run's kernels split their sums by the number of "
-           "threads, so its parameters differ from those of an uninterrupted run (--threads %lld: no difference)",
-           self->checkpoint, (long long)before, d9_text_plural(before), now, (long long)before);
-}
-
 static d9_status resume(d9_context *context, run *self) {
     d9_status status;
     const d9_program *program = &self->session.program;
@@ -201,7 +182,6 @@ static d9_status resume(d9_context *context, run *self) {
     if (!self->resumes) return D9_OK;
     D9_TRY(d9_checkpoint_read(&self->session, self->checkpoint, d9_program_epochs_begun(program, program->steps),
                               &progress));
-    compare_threads(context, self, progress.threads);
     self->step = self->saved_step = progress.step;
     self->result->epoch_count = progress.epoch_count;
     self->result->resumed = true;
