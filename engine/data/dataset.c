@@ -488,9 +488,9 @@ done:
     return status;
 }
 
-/* Warns if options->image_size has no effect: published images have a size of their own. */
-static void warn_of_size(d9_context *context, const d9_dataset_options *options, const d9_dataset *described) {
-    const long long side = options->image_size, height = described->height;
+/* Warns if options->image_size has no effect: published images and arrays have a size of their own. */
+static void warn_of_size(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
+    const long long side = options->image_size, height = d9_train_height(dataset);
     if (side == 0 || side == D9_SIDE_DEFAULT || side == height || height <= 1) return;
     d9_log(context, D9_LOG_WARNING, "data.image_size %lld has no effect on %s, whose images have %lld pixels a side",
            side, options->name, height);
@@ -505,13 +505,13 @@ d9_status d9_dataset_load(d9_context *context, const d9_dataset_options *options
     D9_TRY(find_source(context, options->name, &source));
     if (!options->known) D9_TRY(d9_dataset_check_table_keys(context, options));
     D9_TRY(describe_source(context, source, options, &described));
-    if (!options->known) warn_of_size(context, options, &described);
     if (source->on_disk) d9_dataset_folder(source->name, options->path, folder, sizeof folder);
     if (source->published) D9_TRY(check_published(context, source->name, options->path, folder));
 
     D9_TRY(D9_ALLOCATE(context, 1, "the dataset", &loaded));
     loaded->name = source->name;
     D9_TRY(source->load(context, options, folder, loaded));
+    if (!options->known) warn_of_size(context, options, loaded);
     set_normalization(options, loaded);
     d9_check_start(loaded);
     D9_TRY(split_off_sets(context, options, loaded));

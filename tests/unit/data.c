@@ -56,9 +56,11 @@ TEST_WITH(const char *folder, cifar10_is_read_and_broken_files_are_rejected, run
     const d9_dataset_options options = {.name = "cifar10"};
     uint8_t *bytes = make_records(BATCH_IMAGES, 1, 10);
     link_cifar10(folder, bytes);
-    const d9_dataset_options checked = {.name = "cifar10", .path = folder, .check = true};
+    const d9_dataset_options checked = {.name = "cifar10", .path = folder, .check = true, .image_size = 224};
+    const test_warnings *warnings = test_catch_warnings(&context);
     d9_dataset *dataset;
     OK(d9_dataset_load(&context, &checked, &dataset));
+    assert_words(warnings->last, "data.image_size 224 cifar10 32");
     d9_dataset_free(&context, dataset); /* while checksums may still be computed */
     dataset = run_data(folder, checked);
     assert_ints(dataset->train.count, 50000, dataset->test.count, 10000, dataset->classes, 10);
