@@ -25,7 +25,7 @@ pack() { # FOLDER KEPT
     [ -n "$(find "$1" -type f -print -quit)" ] || { echo "keep.sh: $1 has no files" >&2; exit 2; }
     mkdir -p "$2"
     archive "$1" >"$2/records.tar"
-    gzip -9n --suffix .part "$2/records.tar"
+    gzip -9nf --suffix .part "$2/records.tar"
     mv "$2/records.tar.part" "$2/records.tar.gz"
     [ ! -f "$1/summary.txt" ] || [ "$1" -ef "$2" ] || cp "$1/summary.txt" "$2"
     (cd "$2/../.." && sha256sum */*/records.tar.gz >archives.sha256)

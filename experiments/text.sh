@@ -13,7 +13,9 @@ usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
 case ${1-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 3 ] || { usage >&2; exit 2; }
 mkdir -p "$1"
-out=$(cd "$1" && pwd) imdb=$(cd "$2" && pwd) wikitext=$(cd "$3" && pwd) rounds=${4-5}
+out=$(cd "$1" && pwd) imdb=$2 wikitext=$3 rounds=${4-5}
+[ ! -d "$imdb" ] || imdb=$(cd "$imdb" && pwd)
+[ ! -d "$wikitext" ] || wikitext=$(cd "$wikitext" && pwd)
 cd "$(dirname "$0")/.."
 dawn9=${DAWN9-build/dawn9} threads=${THREADS-$(nproc)} steps=${TINY:+1}
 grep -m1 'model name' /proc/cpuinfo >"$out/processor.txt"

@@ -213,11 +213,14 @@ class _Context:
     def call(self, function, *arguments):
         """Calls C, then raises what a signal handler has raised, or the library's error."""
         with self.lock:
-            with self.signals() as signals:
+            with self.signals() as signals:  # until the message is read, a signal handler cannot close the context
                 status = function(*arguments)
+                message = os.fsdecode(_lib.dawn9_message(self.handle)) if status else ""
             if signals.raised:
                 raise signals.raised[0]
-            self.check(status)
+            self.warn()
+            if status:
+                raise Error(message, status)
 
     def warn(self):
         """Passes the collected warnings to warnings.warn, which names the line that called this module."""

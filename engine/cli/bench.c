@@ -77,13 +77,19 @@ static double step_operations(const d9_measurement *m) {
 
 static void print_peak_rates(d9_cli *cli, const d9_measurement *m) {
     const double seconds = d9_measurement_step_seconds(m), rate = step_operations(m) / seconds;
-    if (m->peak_rates.operations_per_second <= 0 || m->peak_rates.bytes_per_second <= 0) return;
-    d9_cli_print(
-        cli,
-        "x peak: divided by the rate of a large matrix product, %.0f GFLOP/s, or of a large copy, %.1f GB/s (read and\n"
-        "        written); above 1: Winograd saves counted operations, or data come from caches\n",
-        1e-9 * m->peak_rates.operations_per_second, 1e-9 * m->peak_rates.bytes_per_second);
-    if (rate > 0)
+    const bool product = m->peak_rates.operations_per_second > 0, copy = m->peak_rates.bytes_per_second > 0;
+    if (product && copy)
+        d9_cli_print(cli,
+                     "x peak: divided by the rate of a large matrix product, %.0f GFLOP/s, or of a large copy, %.1f "
+                     "GB/s (read and\n"
+                     "        written); above 1: Winograd saves counted operations, or data come from caches\n",
+                     1e-9 * m->peak_rates.operations_per_second, 1e-9 * m->peak_rates.bytes_per_second);
+    else if (product || copy)
+        d9_cli_print(
+            cli,
+            "x peak: divided by the rate of a large %s; the memory that is free is too small to measure the other\n",
+            product ? "matrix product" : "copy");
+    if (product && rate > 0)
         d9_cli_print(cli, "step %.0f GFLOP/s, %.2f of the matrix product's rate\n", 1e-9 * rate,
                      rate / m->peak_rates.operations_per_second);
 }

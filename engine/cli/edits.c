@@ -85,15 +85,25 @@ static bool is_same_path(const d9_system *system, const char *a, const char *b) 
            stat_folder(system, b, &other) && d9_same_file(&one, &other);
 }
 
+/* True if the path exists and is no regular file: /dev/null, a pipe. */
+static bool is_device(const d9_system *system, const char *path) {
+    struct stat found;
+    return system->stat(system->user, path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
 d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input) {
-    if (!output || !input || !is_same_path(cli->context.system, output, input)) return D9_OK;
+    struct stat file;
+    const d9_system *system = cli->context.system;
+    if (!output || !input || system->stat(system->user, input, &file) != 0 || !is_same_path(system, output, input))
+        return D9_OK;
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
 }
 
 d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count) {
     for (int i = 0; i < count; i++)
         for (int before = 0; before < i && outputs[i].file; before++)
-            if (outputs[before].file && is_same_path(cli->context.system, outputs[before].file, outputs[i].file))
+            if (outputs[before].file && !is_device(cli->context.system, outputs[i].file) &&
+                is_same_path(cli->context.system, outputs[before].file, outputs[i].file))
                 return d9_fail(&cli->context, D9_USAGE, "%s: %s and %s need different files", outputs[i].file,
                                outputs[before].option, outputs[i].option);
     return D9_OK;

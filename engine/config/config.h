@@ -30,8 +30,8 @@ typedef struct d9_config_edit {
 } d9_config_edit;
 
 /* Edits, in order, in one or several layers. Those of a layer are applied at once, so that none drops what another one
- * sets: a model's options and its name, say, may come in any order. The last edit of a key counts. A `with` of a trick
- * that is on changes the options named; a `set` for a trick that is off fails. */
+ * sets: a model's options and its name, say, may come in any order. The last edit of a key in the list counts. A `with`
+ * of a trick that is on changes the options named; a `set` for a trick that is off fails. */
 typedef struct d9_config_edits {
     d9_config_edit *items;
     int count, capacity;
@@ -57,7 +57,7 @@ typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } 
 
 #define D9_FROM_RECORD "sha256:" /* prefix of train.from in a record, before the checksum */
 
-#define D9_SEED_MAX 9000000000000000000 /* below 2^63, so that --runs can count on from it */
+#define D9_SEED_MAX 9000000000000000000 /* so far below 2^63 that a seed plus a number of runs fits an int64_t */
 
 typedef struct d9_config {
     d9_arena arena;

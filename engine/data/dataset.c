@@ -488,7 +488,7 @@ done:
     return status;
 }
 
-/* Warns if options->image_size has no effect: published images and arrays have a size of their own. */
+/* Warns if options->image_size has no effect: published images have a size of their own. */
 static void warn_of_size(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const long long side = options->image_size, height = d9_train_height(dataset);
     if (side == 0 || side == D9_SIDE_DEFAULT || side == height || height <= 1) return;

@@ -86,17 +86,22 @@ done:
 }
 
 /* Warns of the files of all parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
- * If there are any and skip_damaged is not set, returns D9_DATA; a single one is then named in the error only. */
+ * Returns D9_DATA if there are any and skip_damaged is not set, unless all are of a validation part that an evaluation
+ * reads without being asked to; a single one is then named in the error only. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading) {
     d9_status status = D9_OK;
-    const bool skip = reading->options->skip_damaged;
-    int64_t damaged = 0, all = 0;
+    const d9_dataset_options *options = reading->options;
+    int64_t damaged = 0, wanted = 0, all = 0;
     char **named;
     for (int p = 0; p < reading->parts; p++) all += reading->split[p]->count;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, all, &named));
     for (int p = 0; p < reading->parts; p++)
         for (int64_t i = 0; i < reading->split[p]->count; i++)
-            if (reading->faults[p][i]) named[damaged++] = reading->faults[p][i];
+            if (reading->faults[p][i]) {
+                named[damaged++] = reading->faults[p][i];
+                wanted += p != D9_PART_VALID || !options->known || options->validation;
+            }
+    const bool skip = options->skip_damaged || wanted == 0;
     qsort(named, (size_t)damaged, sizeof *named, d9_text_compare);
     if (damaged == 1 && !skip) D9_TRY(d9_fail(context, D9_DATA, "%s; --skip-damaged leaves it out", named[0]));
     for (int64_t i = 0; i < damaged && i < NAMED_MOST; i++)
@@ -165,7 +170,7 @@ d9_status d9_class_files_decode(d9_context *context, d9_arena *arena, const d9_d
     for (int p = 0; p < parts; p++)
         D9_TRY(decode_all(context, arena, &reading, &lists[p], reading.split[p], &reading.faults[p]));
     D9_TRY(report_damaged(context, arena, &reading));
-    if (options->skip_damaged) D9_TRY(drop_damaged(context, &reading));
+    if (options->skip_damaged || options->known) D9_TRY(drop_damaged(context, &reading));
 done:
     return status;
 }

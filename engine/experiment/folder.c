@@ -58,6 +58,12 @@ static bool begins_value(const char *text, const char *at) {
     return at > text && (strchr("=\"'[{", at[-1]) || (at > text + 1 && at[-1] == ' ' && strchr(":,", at[-2])));
 }
 
+/* Length of the path that begins at `at`: in quotes up to the quote, in a list or a map up to its next value. */
+static size_t path_length(const char *text, const char *at) {
+    if (at[-1] == '"' || at[-1] == '\'') return strcspn(at, at[-1] == '"' ? "\"" : "'");
+    return text + strcspn(text, "[{") < at ? strcspn(at, ",]}") : strlen(at);
+}
+
 /* Adds the edit as on a command line, with the names of files in place of absolute paths. */
 static void add_edit(const d9_config_edit *edit, d9_text *text) {
     d9_config_edit shown = *edit;
@@ -65,7 +71,7 @@ static void add_edit(const d9_config_edit *edit, d9_text *text) {
     d9_text_init(text->context, &words);
     for (const char *at = edit->text, *end; *at; at = end) {
         const bool path = *at == '/' && begins_value(edit->text, at);
-        end = at + (path ? strcspn(at, "\"',]}") : 1);
+        end = at + (path ? path_length(edit->text, at) : 1);
         for (const char *c = at; path && c + 1 < end; c++)
             if (*c == '/') at = c + 1;
         d9_text_add(&words, "%.*s", (int)(end - at), at);

@@ -47,11 +47,11 @@ typedef struct d9_report_arm {
     double *scores;                                              /* (count), sorted by seed */
     int64_t *seeds;                                              /* (count), ascending */
     double teraflop; /* mean of the runs, training and one evaluation; NAN: no finished run, or not recorded */
-    bool frontier;   /* of a search: no other arm is as good with as few operations (report_search.c) */
+    bool frontier;   /* of a search: no other arm is as good with as few operations; of equal arms only the first is */
     d9_sample sample, seconds; /* of the scores; of train_seconds */
     d9_estimate mean;
-    double target; /* of its runs; NAN: none */
-    int64_t met;   /* finished runs whose final score reached their target; `met_share`: their share */
+    double target; /* of its runs; if they differ, the report's; NAN: none */
+    int64_t met;   /* finished runs whose final score reached `target`; `met_share`: their share */
     d9_proportion met_share;
     /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
      * equal to `welch`, which is of all runs. */

@@ -31,12 +31,13 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
     d9_report_arm *arm = &report->arms[index];
     double *seconds, trained = 0, teraflop = 0;
     int timed = 0;
+    bool differ = false;
     const size_t most = (size_t)arm->planned + 1;
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->scores));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &arm->seeds));
     D9_TRY(D9_ARENA_ALLOCATE(context, &report->arena, most, &seconds));
     arm->configured_epochs = NAN;
-    arm->target = report->target;
+    arm->target = NAN;
     for (int r = 0; r < report->run_count; r++) {
         const d9_report_run *run = &report->runs[r];
         if (run->arm != index || !run->result) continue;
@@ -53,9 +54,11 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         trained += d9_report_trained(report, run);
         teraflop += d9_json_real(run->result, "train_teraflop") + d9_json_real(run->result, "evaluation_teraflop");
         const double target = d9_json_real(run->result, "target");
+        differ |= !isnan(target) && !isnan(arm->target) && target != arm->target;
         if (!isnan(target)) arm->target = target;
-        arm->met += d9_measure_reaches(report->measure, run->score, arm->target);
     }
+    if (differ || isnan(arm->target)) arm->target = report->target; /* one for all its runs */
+    for (int i = 0; i < arm->count; i++) arm->met += d9_measure_reaches(report->measure, arm->scores[i], arm->target);
     arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
     arm->teraflop = arm->count > 0 ? teraflop / arm->count : NAN;
     d9_sample_describe(seconds, timed, &arm->seconds);
@@ -325,6 +328,7 @@ d9_status d9_report_compute(d9_context *context, d9_report *report) {
         describe_arm(report, &report->arms[a]);
         D9_TRY(set_series(context, report, &report->arms[a]));
     }
+    if (report->arm_count > 0) report->target = report->arms[0].target;
     for (int a = 0; a < report->arm_count; a++)
         if (report->arms[a].target != report->arms[0].target) report->target = NAN;
     for (int a = 0; a < report->arm_count; a++) D9_TRY(compare_with_baseline(context, report, &report->arms[a]));

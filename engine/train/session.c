@@ -222,17 +222,18 @@ done:
     return status;
 }
 
-/* Warns if the run ends before the change after which images are whole (progressive). */
+/* Warns if the run ends before images become whole for the first time (progressive). */
 static void warn_never_whole(const d9_session *session) {
     const d9_program *program = &session->program;
-    for (int i = 0; i < program->changes.count; i++) {
-        const d9_phase_change *change = &program->changes.change[i];
-        const int64_t step = d9_build_change_step(program, change);
-        if (change->scale == 1 && step >= program->steps)
-            d9_log(session->context, D9_LOG_WARNING,
-                   "tricks.%s: no step trains on whole images: they begin at epoch %g, and train.epochs is %g",
-                   change->trick, (double)step / (double)program->steps_per_epoch, session->config->train.epochs);
-    }
+    int i = 0;
+    while (i < program->changes.count && program->changes.change[i].scale != 1) i++;
+    if (i == program->changes.count) return;
+    const int64_t step = d9_build_change_step(program, &program->changes.change[i]);
+    if (step >= program->steps)
+        d9_log(session->context, D9_LOG_WARNING,
+               "tricks.%s: no step trains on whole images: they begin at epoch %g, and train.epochs is %g",
+               program->changes.change[i].trick, (double)step / (double)program->steps_per_epoch,
+               session->config->train.epochs);
 }
 
 d9_status d9_session_warn(d9_session *session) {

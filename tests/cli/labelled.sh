@@ -91,6 +91,15 @@ rejects 3 'trained.csv: no image to evaluate on' "$dawn9" eval parts --data draw
 observe "$dawn9" eval parts.yaml parts/model.safetensors --data drawn --set data.table=tests.csv
 [ $status = 3 ] && grep -q 'dawn9: tests.csv: no training image' "$err" || fail "status $status: $(cat "$err")"
 
+# A damaged picture of the validation part does not end an evaluation that does not ask for this part.
+{ cat drawn/parts.csv && sed -n '2s/^[^,]*,\([^,]*\),.*/damaged.png,\1,valid/p' drawn/parts.csv; } >drawn/valid.csv
+echo damaged >drawn/damaged.png
+runs "$dawn9" train parts.yaml --data drawn --set data.table=valid.csv --out valid --epochs 1
+runs "$dawn9" eval valid --data drawn
+warns 'drawn/damaged.png: .*; left out$'
+rejects 3 'damaged.png --skip-damaged' "$dawn9" train parts.yaml --data drawn --set data.table=valid.csv --out no --set data.validation=1
+rm drawn/damaged.png
+
 # ---- rejected configurations and tables ----
 rejects 2 'train.loss data.dataset labelled' "$dawn9" train several.yaml --set data.dataset=folder --set data.label_column=label \
     --set data.group_column= --set data.no_label= --data drawn --out no

@@ -41,7 +41,9 @@ accepts "$dawn9" train tiny.yaml --set 'train.lr={knots: [0, 1, end]}' --set tra
 # whole images only after the end of the run
 runs "$dawn9" train tiny.yaml --with 'progressive:scales=[0.75],until=[1]' --set train.epochs=1 --quiet --out warm --overwrite
 [ "$(wc -l <"$err")" = 1 ] && grep -q '^dawn9: warning: tricks.progressive: .* epoch 1, .* 1$' "$err" || fail "no whole images: $(cat "$err")"
-accepts "$dawn9" train tiny.yaml --with 'progressive:scales=[0.75],until=[0.5]' --set train.epochs=1 --quiet --out warm --overwrite
+for sizes in 'scales=[0.75],until=[0.5]' 'scales=[0.75,1],until=[0.5,1]'; do
+    accepts "$dawn9" train tiny.yaml --with "progressive:$sizes" --set train.epochs=1 --quiet --out warm --overwrite
+done
 
 # ---- all four clocks; no TTA column with a single view ----
 accepts "$dawn9" train tiny.yaml --without flip_tta --verbose --out plain

@@ -288,7 +288,7 @@ TEST(the_record_lists_arms_and_runs, setup) {
 /* A record has the name of a file in place of an absolute path. */
 TEST(a_record_holds_no_absolute_path, setup) {
     static const char yaml[] = "config: tiny.yaml\nset: {data: {path: \"/home/a b/images\"}, title: loss / epoch}\n"
-                               "arms: {a: {set: {backend_options.choices: /home/x/choices}}}\n";
+                               "arms: {a: {set: {backend_options.choices: '/home/x, y/choices'}}}\n";
     d9_config_edit edit = {.kind = D9_EDIT_SET, .text = "data.path=\"/home/data/\""};
     const d9_experiment_options options = {.edits = {.items = &edit, .count = 1}};
     const char *out = run_path(experiment_folder, "out");

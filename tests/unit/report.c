@@ -386,6 +386,7 @@ REPORT_TEST(test_lower_is_better) {
     assert_int_equal(report->arms[0].met, 1); /* 119 is not above the target */
     assert_int_equal(report->arms[1].met, 3);
     assert_true(isnan(report->target)); /* the arms have none in common */
+    assert_true(report->arms[1].target == 110);
     assert_holds(report->verdict, "better is better than base: " MINUS "10.00 [");
     assert_string_equal(report->tables[0].columns[1].key, "perplexity");
     assert_string_equal(report->tables[0].columns[1].heading, "Perplexity");

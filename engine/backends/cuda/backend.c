@@ -415,6 +415,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     }
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
+    D9_TRY(d9_cuda_restore_scratch(context, cuda)); /* which the product may have borrowed */
 done:
     return status;
 }

@@ -87,6 +87,6 @@ bool d9_rule_fits(const d9_rule *rule, const d9_site *site) {
     for (int n = 0; n < rule->node_count; n++)
         if (site->nodes[n]->op != rule->ops[n] || !d9_when_equal(&site->nodes[n]->when, &site->nodes[0]->when))
             return false;
-    if (rule->node_count > 1 && boundary_overlaps(site)) return false;
+    if (rule->node_count > 1 && (!rule->match || boundary_overlaps(site))) return false;
     return !rule->match || rule->match(site);
 }
