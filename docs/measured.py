@@ -292,6 +292,12 @@ BF16_PAIRS = {
 }
 
 
+def largest_loss_distance(runs, others):
+    """Largest distance between the training losses of two lists of runs, epoch by epoch."""
+    return max(abs(x - y) for run, other in zip(results(runs), results(others))
+               for x, y in zip(losses(run), losses(other)))
+
+
 def bf16_differences(network):
     return [x for runs in BF16_PAIRS[network] for x in differences_of_runs(*runs)]
 
