@@ -297,7 +297,7 @@ TEST(a_record_holds_no_absolute_path, setup) {
     OK(d9_experiment_write(&context, experiment, out));
     const char *text = (const char *)run_read_file(run_path(out, "experiment.json"), NULL);
     assert_null(strstr(text, "/home"));
-    static const char *const held[] = {"\"images\\\"", "=\\\"data/\\\"", ".choices=choices\"", "=loss / epoch"};
+    static const char *const held[] = {"\"images\\\"", "=\\\"data/\\\"", ".choices=\\\"choices\\\"", "=loss / epoch"};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) assert_non_null(strstr(text, held[i]));
 }
 
