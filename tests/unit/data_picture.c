@@ -392,6 +392,7 @@ TEST(png_and_webp_are_turned_upright) {
     memcpy(at, (const uint8_t[]){'E', 'X', 'I', 'F', EXIF, 0, 0, 0}, 8), at += 8;
     memcpy(at, exif_chunk + 8, EXIF), at += EXIF;
     assert_int_equal(file[4], at - file - 8);
+    assert_true(d9_is_webp(file, 12) && !d9_is_webp(file, 11));
     if (!d9_webp_header(webp.bytes, webp.size, &header)) return; /* a build without libwebp */
     check_upright(file, (size_t)(at - file), (const uint8_t[]){200, 60, 30});
 }

@@ -527,7 +527,7 @@ TEST_WITH(const char *folder, rows_that_match_no_or_several_pictures_are_rejecte
     run_data_rejected(folder, options, D9_DATA, "twice.csv:5: more/1.png is in line 3");
     run_make_directory(folder, "again");
     write_picture(folder, "again/1.png", 7);
-    run_data_rejected(folder, options, D9_DATA, "twice.csv:3: the name 1.png");
+    run_data_rejected(folder, options, D9_DATA, "twice.csv:3: the name 1.png again/1.png more/1.png");
 }
 
 /* Rejected with advice: paths that do not begin below the folder, and groups none of which is for training. */
