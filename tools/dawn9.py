@@ -196,10 +196,14 @@ class _Context:
         _lib.dawn9_on_batch(self.handle, self.on_batch, None)
         _contexts.add(self)
 
-    def check(self, status):
+    def message(self, status):
+        """The message of a failed call. It is read before a signal handler can close the context."""
+        return os.fsdecode(_lib.dawn9_message(self.handle)) if status else ""
+
+    def check(self, status, message):
         self.warn()
-        if status != 0:
-            raise Error(os.fsdecode(_lib.dawn9_message(self.handle)), status)
+        if status:
+            raise Error(message, status)
 
     @contextlib.contextmanager
     def signals(self):
@@ -213,14 +217,12 @@ class _Context:
     def call(self, function, *arguments):
         """Calls C, then raises what a signal handler has raised, or the library's error."""
         with self.lock:
-            with self.signals() as signals:  # until the message is read, a signal handler cannot close the context
+            with self.signals() as signals:
                 status = function(*arguments)
-                message = os.fsdecode(_lib.dawn9_message(self.handle)) if status else ""
+                message = self.message(status)
             if signals.raised:
                 raise signals.raised[0]
-            self.warn()
-            if status:
-                raise Error(message, status)
+            self.check(status, message)
 
     def warn(self):
         """Passes the collected warnings to warnings.warn, which names the line that called this module."""
@@ -454,12 +456,13 @@ def _run(config, settings, folder, overwrite, progress):
 
         options = _TrainOptions(folder=None if folder is None else _path(folder), overwrite=int(overwrite), progress=_CALLBACK(call))
         status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(context.model))
+        message = context.message(status)
     _lib.dawn9_config_free(loaded)
     model = Model.__new__(Model)
     model._context = context
     if signals.raised:
         raise signals.raised[0]
-    context.check(status)
+    context.check(status, message)
     return model, _dictionary(result)
 
 

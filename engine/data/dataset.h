@@ -86,8 +86,8 @@ typedef struct d9_dataset_options {
     const char *name; /* a name of D9_DATASET_NAMES */
     const char *path; /* folder of the data; NULL: d9_dataset_folder finds it */
     bool multi_label; /* samples may have several classes; only of `labelled` */
-    /* labelled (data/labels.h). None is empty. NULL: the default; of group_column, split_column and
-     * no_label: none */
+    /* labelled (data/labels.h). A text must not be "". NULL: the default; group_column, split_column and no_label have
+     * none, and NULL means that the table has no such column or cell */
     const char *table, *file_column, *label_column, *group_column, *split_column, *separator, *no_label;
     double shares[3];   /* labelled: of groups for training, validation and test; zeros: 0.7, 0.1, 0.2 */
     int64_t validation; /* number of training images, chosen by `seed`, that replace the test set; 0: none. A dataset

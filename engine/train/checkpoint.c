@@ -15,10 +15,10 @@
  *
  * The metadata holds the format, the properties that must agree with the run that reads it, those on which its further
  * bits depend, the step, the version and commit that wrote it, and a SHA-256 of the file (D9_SEAL_KEY). Process 0 warns
- * of the first of the second kind that differs; one that is missing (dawn9 0.3.0) is taken as equal. A reader requires
- * exactly these tensors, in the types and shapes of the run, with finite numbers. Exceptions: a perplexity may be
- * infinite; scores and evaluation loss of an epoch may be NaN (not evaluated), as may the training accuracy (samples
- * with several labels); epochs/eval_loss may be missing (dawn9 0.3.0). */
+ * if a property on which the bits depend differs, and names the first; a missing one (dawn9 0.3.0) is taken as equal. A
+ * reader requires exactly these tensors, in the types and shapes of the run, with finite numbers. Exceptions: a
+ * perplexity may be infinite; scores and evaluation loss of an epoch may be NaN (not evaluated), as may the training
+ * accuracy (samples with several labels); epochs/eval_loss may be missing (dawn9 0.3.0). */
 #include "core/system.h"
 #include "record/safetensors.h"
 #include "train/trainer_parts.h"

@@ -188,7 +188,8 @@ void d9_cuda_check_norm_epilogue(d9_check *check) {
 }
 
 void d9_cuda_check_norm_eval(d9_check *check) {
-    /* Of several processes, each evaluates a part of the batch with the groups of all, which need not divide it. */
+    /* With several processes, each evaluates a part of the batch, and the number of groups is that of the whole batch.
+     * It need not divide the part. */
     static const d9_kernel_norm parts[] = {{16, 9, 16, 3}, {2, 5, 3, 7}};
     for (int i = 0; i < SHAPES + 2; i++) D9_FOR_STORES(store) {
             check_epilogue(check, i < SHAPES ? &shapes[i] : &parts[i - SHAPES], store,

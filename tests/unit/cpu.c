@@ -189,7 +189,7 @@ TEST(a_plan_that_does_not_fit_is_rejected) {
     op_case_free(&c);
 }
 
-/* By docs/performance.md oneDNN is not faster in bf16 without AMX. */
+/* Without AMX, oneDNN is not faster in bf16 than in f32 (docs/performance.md). */
 TEST(bf16_is_preferred_where_it_is_faster) {
     fixture *f = *state;
     d9_device *device;

@@ -100,7 +100,7 @@ TEST(a_grid_switches_tricks_on, setup) {
     assert_string_not_equal(experiment->arms[1].config_hash, experiment->arms[2].config_hash);
 }
 
-/* Of the same trick, an edit of the arm replaces one of every arm, and the grid's replaces both. */
+/* If several edits concern one trick, that of an arm replaces that of all arms, and that of the grid replaces both. */
 TEST(edits_of_every_arm_come_first, setup) {
     d9_experiment *experiment = experiment_load("config: tiny.yaml\nwithout: [ema]\nset: {tricks.flip: off}\n"
                                                 "arms: {plain: {}, more: {with: [ema, flip], without: [cutout]}}\n"

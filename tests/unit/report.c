@@ -262,7 +262,8 @@ static void assert_column(const char *table_name, const char *key, const char *w
     assert_string_equal(got, wanted);
 }
 
-/* Of many classes the table has those that are predicted worst. The runs need not have predicted the same classes. */
+/* If there are many classes, the table lists those that are predicted worst. The runs need not have predicted the same
+ * classes. */
 REPORT_TEST(test_many_classes_have_a_table) {
     static const int32_t top1[] = {0, 119, 1}, label[] = {1, 0, 1}, fewer[] = {1, 0, 1};
     add_arm("alone", NULL, 1, 2, high);
