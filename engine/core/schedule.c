@@ -48,6 +48,16 @@ double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double 
     return 0;
 }
 
+int d9_schedule_moved(const d9_schedule *schedule, double epochs) {
+    double left = 0;
+    for (int i = 0; i < schedule->count && schedule->shape == D9_SCHEDULE_LINEAR; i++) {
+        const double at = knot_epochs(&schedule->knots[i], epochs);
+        if (at < left && schedule->values[i] != schedule->values[i - 1]) return i;
+        left = fmax(left, at);
+    }
+    return 0;
+}
+
 double d9_schedule_peak(const d9_schedule *schedule) {
     double peak = 0;
     for (int i = 0; i < schedule->count; i++) peak = fmax(peak, schedule->values[i]);

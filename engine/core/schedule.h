@@ -29,5 +29,8 @@ bool d9_schedule_only_warms_up(const d9_schedule *schedule, double epochs);
  * has another value than the knot before it; *value: this value, which the run does not reach. 0: there is no such
  * knot, and *value means nothing. */
 double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double *value);
+/* Index of the first knot with another value that would lie before its predecessor in a run of this many epochs, so
+ * that d9_schedule_at jumps to it there: "end-2" after "20%" in two epochs. 0: none. */
+int d9_schedule_moved(const d9_schedule *schedule, double epochs);
 /* The largest value of the schedule; 0 if none is positive. */
 double d9_schedule_peak(const d9_schedule *schedule);

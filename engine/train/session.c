@@ -168,15 +168,15 @@ d9_status d9_config_try(d9_context *context, const d9_config *config) {
     return d9_config_find_whole_norm(context, config, 1, &unused);
 }
 
-/* Finds the precision of the configuration. Where `auto` takes a precision only for accurate networks (backend.h), what
- * bf16 was measured to cost the network decides, and precision_why tells the user. */
+/* Finds the precision of the configuration. If the backend prefers bf16 only for accurate networks (backend.h), `auto`
+ * takes bf16 or f32 by the measured cost of bf16 for the network, and precision_why tells the user. */
 static d9_status choose_precision(d9_session *session, const d9_precision **precision) {
     const d9_model *model = session->config->model;
     const d9_bf16_cost cost = model->bf16_cost;
     const char *wanted = session->config->precision;
     if (strcmp(wanted, "auto") == 0 && session->info.preferred_if_accurate) {
         const bool accurate = d9_model_is_accurate_in_bf16(model);
-        const double most = fmax(0, -cost.at_least);
+        const double most = fmax(0, -cost.lower_bound);
         char *why = session->precision_why;
         const size_t size = sizeof session->precision_why;
         if (cost.pairs == 0)
@@ -222,7 +222,7 @@ done:
     return status;
 }
 
-/* Warns if the run ends before images become whole for the first time (progressive). */
+/* Warns if the run ends before its images reach full size for the first time (progressive). */
 static void warn_never_whole(const d9_session *session) {
     const d9_program *program = &session->program;
     int i = 0;
@@ -240,6 +240,7 @@ d9_status d9_session_warn(d9_session *session) {
     const d9_config *config = session->config;
     double value;
     const double knot = d9_schedule_unreached(&config->train.lr, config->train.epochs, &value);
+    const int moved = d9_schedule_moved(&config->train.lr, config->train.epochs);
     if (d9_schedule_only_warms_up(&config->train.lr, config->train.epochs))
         d9_log(session->context, D9_LOG_WARNING,
                "train.lr: the warm-up takes all of train.epochs, %g, so the learning rate never falls",
@@ -250,6 +251,12 @@ d9_status d9_session_warn(d9_session *session) {
             "train.lr: the run ends, with train.epochs %g, before the knot at epoch %g, where the learning rate would "
             "be %g",
             config->train.epochs, knot, value);
+    else if (moved > 0)
+        d9_log(session->context, D9_LOG_WARNING,
+               "train.lr: with train.epochs %g the knot with the value %g would lie before the knot in front of it, so "
+               "the "
+               "learning rate jumps to this value; a longer run has both",
+               config->train.epochs, config->train.lr.values[moved]);
     warn_never_whole(session);
     return d9_dataset_warn(session->context, session->dataset);
 }
