@@ -20,7 +20,7 @@ typedef struct d9_device_info {
     bool precision[D9_PRECISIONS]; /* true: supported */
     int preferred_precision;       /* index used for `precision: auto`: the fastest in which training converges */
     const char *preferred_why;     /* reason for this preference, for users; "": none is given */
-    bool preferred_if_accurate;    /* f32 is taken instead for networks not measured to be accurate (models/model.h) */
+    bool preferred_if_accurate; /* `auto` takes it only for networks measured to be accurate in bf16 (models/model.h) */
     bool narrow_gradients; /* convolutions may round weight gradients to the compute type before storing them in f32 */
     int longest_rule;  /* number of nodes of the longest rule that may be used, for d9_program_options.longest_rule */
     bool asynchronous; /* `run` submits a step and returns before it is done; reading results waits */

@@ -138,7 +138,8 @@ D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const
 typedef struct d9_cli_output {
     const char *file, *option; /* file: NULL if the option was not given */
 } d9_cli_output;
-/* D9_USAGE if two of the outputs are the same file, even under another name. */
+/* D9_USAGE if two of the outputs are the same regular file, even under another name. A device or a pipe, such as
+ * /dev/null, may be given twice. */
 D9_MUST_USE d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count);
 /* D9_USAGE if `output` (may be NULL) has an extension other than `ending`, in upper or lower case. `format`: the format
  * that is written, for the message. */

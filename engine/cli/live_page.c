@@ -103,7 +103,7 @@ static void put_curve(const d9_live_page *page, const char *title, row_value fir
 typedef struct filling {
     const d9_live_page *page;
     const d9_program *program; /* tells the time left; NULL: it is not known */
-    const char *state;         /* NULL: the run continues */
+    const char *state;         /* how the run ended; NULL: it continues */
     d9_text *text;
 } filling;
 

@@ -2,7 +2,7 @@
  * initial filters of the first convolution. For a dataset of texts, prints the first training texts.
  *
  * The batch nodes of the step program compute the images, on the reference backend. The configuration is loaded with a
- * batch of at most eight and without the tricks that do not augment. */
+ * batch of at most eight, for at least one epoch, without accumulation and without the tricks that do not augment. */
 #include "cli/cli.h"
 #include "core/system.h"
 #include "data/preview.h"

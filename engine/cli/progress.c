@@ -1,15 +1,16 @@
 /* Progress of a run on standard output.
  *
- *     speed94 in bf16: 194 steps of 2000 images, 1972792 parameters, Xeon, 2 threads
+ *     speed94 in bf16: 245 steps of 1536 images, 1972792 parameters, Xeon, 2 threads
  *     precision  bf16 cost airbench at most 0.08 points of accuracy on CIFAR-10 (95%, 10 pairs of runs)
+ *     page       runs/speed94/live.html: open it in a browser; it reloads itself
  *     about 27 minutes (25 to 31) with evaluations, by the first steps
  *     epoch  train loss  accuracy  with TTA  images/s  seconds
  *         1      1.7688     16.05     16.10       310   160.20
- *      2/10 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
+ *       2/8 [##..................]  loss 1.2345  eval loss 1.1034  accuracy 16.05%  310 images/s  22:10 left
  *
- * The second line is printed if `precision: auto` depends on the network, the third if a minute or more is left. The
- * last one, the live line, is drawn only on a terminal. On a narrow terminal it drops its least important parts, and
- * the rows their last columns. */
+ * The precision line is printed if `precision: auto` depends on the network, the page line if live.html is written, the
+ * line with the time if a minute or more is left. The live line, the last one, is drawn only on a terminal; on a narrow
+ * terminal it drops its least important parts, and the rows drop their last columns. */
 #include "cli/progress.h"
 #include "core/system.h"
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char d9_summary[] = "Trains small networks on images and texts as fast as the machine allows.";
+const char d9_summary[] = "Trains small networks on images and texts to a target accuracy in little time.";
 
 const d9_fact d9_exit_statuses[] = {
     {"0", "done"},

@@ -21,12 +21,12 @@ typedef enum d9_config_edit_kind { D9_EDIT_WITH, D9_EDIT_WITHOUT, D9_EDIT_SET } 
 
 typedef struct d9_config_edit {
     d9_config_edit_kind kind;
-    const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3",
-                                 * or of a text "data.path=my images #2", as it stands, or in quotes as in YAML */
+    const char *text;           /* with: "ema" or "ema:every=5,momentum=0.9"; without: "ema"; set: "train.epochs=3".
+                                 * A text needs no quotes: "data.path=my images #2" */
     const char *option;         /* the option that is short for this --set: "--seed" for "seed=4"; NULL: none */
     const struct d9_tree *node; /* the edit in the file of an experiment; NULL: not from a file */
     bool shared;                /* all arms of the experiment have this edit */
-    bool begins_layer;          /* applied, with those after it, over the result of the edits before it */
+    bool begins_layer;          /* this edit and those after it form a layer over the result of the edits before it */
 } d9_config_edit;
 
 /* Edits, in order, in one or several layers. Those of a layer are applied at once, so that none drops what another one
@@ -150,7 +150,7 @@ double d9_config_published(const d9_config *config);
 
 /* Appends YAML that loads to the same configuration; only a title that is not UTF-8 becomes "untitled". With `origins`
  * each line of a value ends in its origin, "# configs/base.yaml:9", "# --set train.epochs=3" or "# default", and tricks
- * that are off are added as comments. */
+ * that a file or an edit switched off are added as comments. */
 void d9_config_print(const d9_config *config, bool origins, d9_text *text);
 
 /* SHA-256 of one line "train.epochs: 3" for each option that differs from its default or has none, "tricks.ema: on" for

@@ -40,7 +40,7 @@ void d9_config_edit_write(const d9_config_edit *edit, d9_text *text) {
 
 /* ---- a layer from a path and a value ---- */
 
-/* Makes a node of the value: of YAML, or of a text as it stands (`verbatim`). "" is an empty text. */
+/* Makes a node of the value, which is parsed as YAML or, if `verbatim`, taken as a text. "" is an empty text. */
 static d9_status parse_value(d9_context *context, d9_arena *arena, const d9_place *place, const char *value,
                              bool verbatim, d9_tree **node) {
     if (*value && !verbatim) return d9_tree_parse(context, arena, place, value, strlen(value), node);
@@ -150,8 +150,8 @@ done:
 
 /* ---- --set KEY=VALUE; all edits ---- */
 
-/* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. `tree`: of this
- * edit; `layer`: of those before it; `under`: what the layer is merged over. */
+/* Fails if --set names an option of a trick that is off, because setting it would switch the trick on. `tree`: this
+ * edit; `layer`: the edits before it in its layer; `under`: the tree over which the layer will be merged. */
 static d9_status check_trick_is_on(d9_context *context, const d9_tree *under, const d9_tree *layer,
                                    const d9_tree *tree) {
     const d9_tree *wanted = tree->first, *trick = wanted->first;
@@ -162,7 +162,8 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *under, co
     return d9_tree_fail(context, tree, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
 }
 
-/* True if the value is a text that is taken as it stands, without quotes: spaces, "#" and ": " belong to it. */
+/* True if the value is a text that is not parsed as YAML: spaces, "#" and ": " belong to it. A value that begins with a
+ * quote is parsed. */
 static bool is_verbatim(const d9_config_edit *edit, const char *path, const char *value) {
     d9_key key;
     if (!d9_config_key_find(path, &key) || key.option->type != D9_OPTION_TEXT) return false;

@@ -31,7 +31,8 @@ static const d9_option root_options[] = {
      "bf16: 16 bits with the range of f32\n"
      "fp16: 16 bits, half precision, on cuda and reference"},
     {"seed", D9_OPTION_INT, FIELD(seed), "1", 0, D9_SEED_MAX, NULL, "seed of all random numbers"},
-    {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL, "CPU threads; 0: one per physical core"},
+    {"threads", D9_OPTION_INT, FIELD(threads), "0", 0, 4096, NULL,
+     "CPU threads; 0: one per physical core this process may use"},
     {"keep", D9_OPTION_CHOICE, FIELD(keep), "model", 0, 0, "none|model|all|best",
      "weights kept after the run\n"
      "none: no weights\n"
@@ -192,7 +193,8 @@ static const d9_option train_options[] = {
      "plain: torch without Nesterov"},
     {"decoupled", D9_OPTION_BOOL, FIELD(train.decoupled), "off", 0, 0, NULL,
      "learning rate and weight decay as airbench states them, so that each can be changed alone: for a summed loss, "
-     "per 1024 images, times 1 + 1 / (1 - momentum); the decay is that of a step at the peak learning rate"},
+     "per 1024 images, times 1 + 1 / (1 - momentum); the decay is that of a step at the peak learning rate. Not the "
+     "decoupled weight decay of adamw"},
     {"optimizer", D9_OPTION_CHOICE, FIELD(train.optimizer), "sgd", 0, 0, "sgd|adam|adamw",
      "update rule of the parameters; adam and adamw need about a hundredth of the default of train.lr, which is for "
      "sgd\n"
@@ -213,7 +215,8 @@ static const d9_option train_options[] = {
      "none: 1\n"
      "balanced: inversely proportional to the size of its class; not for a stream of words"},
     {"plateau", D9_OPTION_REAL, FIELD(train.plateau), "1", 1e-6, 1, NULL,
-     "factor of all further learning rates after an evaluation without a better score; 1: none. Needs data.validation, "
+     "factor of all further learning rates after each evaluation without a better score; 1: off. Needs "
+     "data.validation, "
      "because the test set must not be used for selection, and eval.every above 0"},
     {"image_gradient", D9_OPTION_BOOL, FIELD(train.image_gradient), "off", 0, 0, NULL,
      "also compute the gradient with respect to the input images, to measure its cost"},

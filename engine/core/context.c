@@ -10,7 +10,7 @@ void d9_context_init(d9_context *context) { *context = (d9_context){.system = d9
 
 /* True for invisible format characters of Unicode 15: most of category Cf, and line and paragraph separator. Some of
  * them reorder the text around them. Also true for U+FFFE and U+FFFF, which are no characters and not legal in YAML. */
-static bool is_format(uint32_t c) {
+static bool is_invisible(uint32_t c) {
     static const uint32_t ranges[][2] = {{0xad, 0xad},     {0x61c, 0x61c},    {0x180e, 0x180e}, {0x200b, 0x200f},
                                          {0x2028, 0x202e}, {0x2060, 0x206f},  {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
                                          {0xfffe, 0xffff}, {0xe0000, 0xe007f}};
@@ -25,7 +25,7 @@ int d9_control_bytes(const char *at) {
     const char *end = at;
     const uint32_t c = lead ? d9_text_next(&end) : 0;
     if (end - at != length) return 0; /* end of the text, or an invalid or truncated sequence */
-    return c < ' ' || (c >= 127 && c < 0xa0) || is_format(c) ? length : 0;
+    return c < ' ' || (c >= 127 && c < 0xa0) || is_invisible(c) ? length : 0;
 }
 
 /* Replaces control and invisible format characters (d9_control_bytes), which paths and words from files may contain, by

@@ -206,9 +206,9 @@ static d9_status check_labels_vary(d9_context *context, const d9_dataset_options
                    d9_dataset_source_name(dataset, options->table), (long long)dataset->test.count);
 }
 
-/* True if the validation part is, or was in the training of the model, a part of the data: another is never drawn for
- * it, because it would be drawn from training images of the model. */
-static bool has_own_validation(const d9_dataset_options *options, const d9_dataset *dataset) {
+/* True if the data have a validation part of their own, or had one when the model was trained. Then no validation
+ * images are drawn from the training part: in an evaluation, the model was trained on those. */
+static bool has_or_had_validation(const d9_dataset_options *options, const d9_dataset *dataset) {
     const d9_provenance *known = options->known;
     const bool by_name = dataset->train.names && d9_split_rule(options) != D9_SPLIT_BY_POSITION;
     return dataset->own_valid || (known && by_name && known->trained_validation > 0 && known->validation == 0);
@@ -225,7 +225,7 @@ static d9_status split_off_sets(d9_context *context, const d9_dataset_options *o
             d9_split_off_test(context, options, (dataset->train.count + D9_TEST_SHARE - 1) / D9_TEST_SHARE, dataset));
     if (d9_dataset_needs_path(dataset->name)) D9_TRY(d9_split_identify(context, options, dataset));
     const bool validate = options->validation && !dataset->unseen,
-               own = validate && has_own_validation(options, dataset);
+               own = validate && has_or_had_validation(options, dataset);
     if (own) {
         dataset->test = dataset->valid;
     } else if (validate) {

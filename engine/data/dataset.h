@@ -28,7 +28,8 @@ typedef struct d9_provenance {
     uint64_t validation_limit;      /* the highest draw of a validation image */
     int trained_count;
     uint64_t trained_digests[D9_TRAINED_MAX]; /* the lowest digests of training images, ascending */
-    int64_t trained_validation;               /* data.validation of the training; 0: none, or not known; not recorded */
+    int64_t trained_validation; /* data.validation of the training, from the model's configuration; 0: none or unknown;
+                                   not part of the model's record */
     bool prepared_otherwise; /* data.image_size, data.fit or data.grey of the evaluation differs from the training, so
                                 digests of the same image differ; not recorded */
 } d9_provenance;

@@ -87,7 +87,7 @@ done:
 
 /* Warns of the files of all parts that could not be decoded: names the first NAMED_MOST, sorted, and counts the rest.
  * Returns D9_DATA if there are any and skip_damaged is not set, unless all are of a validation part that an evaluation
- * reads without being asked to; a single one is then named in the error only. */
+ * reads without being asked to. If a single file is the error, only the error names it. */
 static d9_status report_damaged(d9_context *context, d9_arena *arena, const reading *reading) {
     d9_status status = D9_OK;
     const d9_dataset_options *options = reading->options;

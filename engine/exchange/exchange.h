@@ -17,9 +17,9 @@ const char *d9_exchange_shape_text(const d9_shape *shape, char text[D9_SHAPE_TEX
  * layout: D9_BUFFER_GRADIENT for a parameter, or an accumulator (step/program.h), such as a moving average. */
 D9_MUST_USE d9_status d9_exchange_read(d9_session *session, const d9_value *value, d9_buffer buffer,
                                        double *file_values);
-/* Reads a value's tensor in a model file into *file_values, allocated, the caller's also on failure. D9_USAGE, with
- * `path` and what the network needs, if the file has no such tensor or it has another shape; D9_DATA if its numbers
- * have another type than F32, F16 or BF16 or are not finite, or if a variance is negative. */
+/* Reads a value's tensor in a model file into *file_values, which the caller frees, also after a failure. D9_USAGE,
+ * with `path` and what the network needs, if the file has no such tensor or it has another shape; D9_DATA if its
+ * numbers have another type than F32, F16 or BF16 or are not finite, or if a variance is negative. */
 D9_MUST_USE d9_status d9_exchange_load(d9_context *context, const char *path, const d9_safetensors *file,
                                        const d9_value *value, double **file_values);
 /* Writes a parameter or statistic of the graph to its place in `state`: doubles in the layout of D9_BUFFER_STATE. A

@@ -93,7 +93,8 @@ static const char *find_prefixed(const d9_safetensors *file, const char *name) {
     return NULL;
 }
 
-/* Finds the tensor of a value. `wanted`: the right shape; `where` says of what. */
+/* Finds the tensor of a value. `wanted`: the shape that it must have; `where`: the source of this shape, for messages.
+ */
 static d9_status find_tensor(d9_context *context, const char *path, const d9_safetensors *file, const d9_value *value,
                              const d9_shape *wanted, const char *where, const d9_tensor **tensor) {
     char here[D9_SHAPE_TEXT], there[D9_SHAPE_TEXT];
@@ -146,7 +147,7 @@ static d9_status import_value(source *self, const d9_value *value) {
     d9_context *context = self->session->context;
     const d9_graph *graph = &self->session->program.eval;
     double *wide = NULL;
-    if (self->other_classes && is_of_head(graph, value)) { /* not loaded, but as large as the last layer's weight */
+    if (self->other_classes && is_of_head(graph, value)) { /* not loaded, but must be of the file's classes */
         const d9_tensor *tensor;
         d9_shape shape = d9_exchange_shape(value);
         shape.d[0] = self->other_classes;

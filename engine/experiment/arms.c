@@ -54,8 +54,8 @@ static d9_status check_edits(d9_context *context, const d9_config_edits *edits) 
 
 /* ---- errors ---- */
 
-/* Finds the edit that makes loading fail: the one after the longest list that loads, because an edit may need a later
- * one, such as a model's option its name. NULL if the configuration file itself fails. */
+/* Finds the edit that makes loading fail: the first one after the longest prefix of the list that loads, because an
+ * edit may need a later one, such as a model's option its name. NULL if the configuration file itself fails. */
 static const d9_config_edit *find_failing_edit(const d9_context *context, const d9_draft *draft) {
     d9_config_edits some = draft->edits;
     while (some.count-- > 0) {

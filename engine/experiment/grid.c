@@ -136,8 +136,9 @@ d9_status d9_spec_add_trick(d9_spec *spec, const char *key, const d9_tree *node,
                                (d9_config_edit){.kind = D9_EDIT_WITH, .text = key + length, .node = node});
 }
 
-/* Sets the key of one axis to `value` in a grid point: adds the edit, fills its row of the point, and appends
- * ",KEY=VALUE" to the name and ", KEY VALUE" to the label. */
+/* Sets the key of one axis to `value` in a grid point: adds the edits (for a map of a trick's options also --with) and
+ * fills the point's row for this axis. Appends ",train.epochs=10" to the name, with a value that suits a folder, and
+ * ", epochs 10" to the label. */
 static d9_status add_axis(d9_spec *spec, const d9_tree *axis, const d9_tree *value, d9_config_edits *edits,
                           d9_grid_setting *row, d9_text *name, d9_text *label) {
     d9_status status;

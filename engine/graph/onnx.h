@@ -41,7 +41,7 @@ static inline void d9_onnx_node(d9_onnx_writer *writer, const char *op, const ch
     writer->end(writer);
 }
 
-/* The ONNX form of an operation that is the ONNX operation `op` of its two inputs. */
+/* Writes a node that is, in ONNX, the operation `op` of its two inputs. */
 static inline d9_status d9_onnx_of_two(d9_onnx_writer *writer, const char *op, const d9_node *node) {
     d9_onnx_node(writer, op, node->role,
                  (const char *[]){d9_onnx_input(writer, node, 0), d9_onnx_input(writer, node, 1), NULL},

@@ -7,9 +7,9 @@
 /* Change of a network's accuracy by training in bf16 instead of f32, measured by pairs of runs with the same seed on
  * CIFAR-10 (docs/page.md names the recipes). */
 typedef struct d9_bf16_cost {
-    int pairs;         /* 0: not measured */
-    double difference; /* mean over the pairs of accuracy in bf16 minus accuracy in f32, in percentage points */
-    double at_least;   /* one-sided 95% bound of this mean */
+    int pairs;          /* 0: not measured */
+    double difference;  /* mean over the pairs of accuracy in bf16 minus accuracy in f32, in percentage points */
+    double lower_bound; /* one-sided 95% confidence bound of `difference` */
 } d9_bf16_cost;
 
 typedef struct d9_model {
@@ -34,7 +34,7 @@ static inline const char *d9_model_sample(const d9_model *model) {
 
 /* True if bf16 was measured to cost the network at most 0.1 points, by the bound. */
 static inline bool d9_model_is_accurate_in_bf16(const d9_model *model) {
-    return model->bf16_cost.pairs > 0 && model->bf16_cost.at_least >= -0.1;
+    return model->bf16_cost.pairs > 0 && model->bf16_cost.lower_bound >= -0.1;
 }
 
 #define D9_MODEL_DEFAULT "resnet9"               /* used if a configuration names no model */

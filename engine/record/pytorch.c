@@ -27,7 +27,7 @@ enum {
     STACK = 4096 /* values; Python pickles 1000 entries at a time */,
     RANK = 4,
     MAX_PICKLE_BYTES = 4 << 20,
-    SHARED = 4 /* tensors of one storage, as in a network with tied weights, on average */
+    COPIES_MOST = 4 /* all tensors may take so many times the bytes of the file: tied weights share a storage */
 };
 #define STATE_DICT "must be a state dict, saved by torch.save(model.state_dict(), FILE)"
 
@@ -93,7 +93,7 @@ typedef struct reader {
     int depth;
     value *memo; /* (size) */
     int64_t memo_count;
-    size_t bytes_left; /* for copies of tensors, at first SHARED times the size of the file. Tensors may share a
+    size_t bytes_left; /* for copies of tensors, at first COPIES_MOST times the size of the file. Tensors may share a
                         * storage, and each is copied: without a limit a small file could fill the memory */
 } reader;
 
@@ -525,7 +525,7 @@ d9_status d9_pytorch_decode(d9_context *context, const char *path, const uint8_t
                        path);
     D9_TRY(D9_ALLOCATE(context, 1, "a file of PyTorch", &made));
     reader r = {
-        .context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .bytes_left = SHARED * size};
+        .context = context, .path = path, .scratch = &scratch, .arena = &made->arena, .bytes_left = COPIES_MOST * size};
     D9_TRY(d9_zip_open(context, &scratch, path, bytes, size, &r.zip));
     D9_TRY(find_pickle(&r));
     D9_TRY(read_pickle(&r, &result));

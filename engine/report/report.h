@@ -46,11 +46,11 @@ typedef struct d9_report_arm {
     int count;                                                   /* finished runs */
     double *scores;                                              /* (count), sorted by seed */
     int64_t *seeds;                                              /* (count), ascending */
-    double teraflop; /* mean of the runs, training and one evaluation; NAN: no finished run, or not recorded */
+    double teraflop; /* of training and one evaluation, mean over the runs; NAN: no finished run, or not recorded */
     bool frontier;   /* of a search: no other arm is as good with as few operations; of equal arms only the first is */
     d9_sample sample, seconds; /* of the scores; of train_seconds */
     d9_estimate mean;
-    double target; /* of its runs; if they differ, the report's; NAN: none */
+    double target; /* of its runs; if they differ or record none, that of the experiment or first run; NAN: none */
     int64_t met;   /* finished runs whose final score reached `target`; `met_share`: their share */
     d9_proportion met_share;
     /* Arm minus baseline. `difference` is paired by the seeds that both finished if there are at least two, otherwise
@@ -80,7 +80,7 @@ enum { D9_REPORT_BAND_RUNS = 3 }; /* fewest runs whose interval is drawn as a ba
 
 /* Confusion matrix: the final predictions of an arm's runs, summed. */
 typedef struct d9_report_predictions {
-    int arm, runs, classes; /* classes, at most D9_REPORT_CLASSES; 0: there are no predictions */
+    int arm, runs, classes; /* classes: at most D9_REPORT_CLASSES; 0: there are no predictions */
     int64_t *counts;        /* (classes, classes): true class, predicted class */
     int64_t *images;        /* (classes): of each true class */
     const char **names;     /* (classes) */

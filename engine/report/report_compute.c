@@ -57,7 +57,7 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         differ |= !isnan(target) && !isnan(arm->target) && target != arm->target;
         if (!isnan(target)) arm->target = target;
     }
-    if (differ || isnan(arm->target)) arm->target = report->target; /* one for all its runs */
+    if (differ || isnan(arm->target)) arm->target = report->target; /* the runs differ or record none */
     for (int i = 0; i < arm->count; i++) arm->met += d9_measure_reaches(report->measure, arm->scores[i], arm->target);
     arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
     arm->teraflop = arm->count > 0 ? teraflop / arm->count : NAN;

@@ -17,7 +17,8 @@ typedef struct page {
     d9_text *text;
 } page;
 
-#define WEIGHTS " --set train.from=WEIGHTS" /* in the command of a run that records only the checksum of this file */
+#define WEIGHTS_OPTION " --set train.from=WEIGHTS" /* a run records only the checksum of its file of initial weights   \
+                                                    */
 
 static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;
@@ -121,7 +122,7 @@ static void put_runs(page *page) {
                 "<section><h2>Reproduce</h2>\n<p>With dawn9 at the commit of the table above, %s%s%s:</p>\n",
                 page->report->experiment ? "in the folder that these paths start from" : "beside this folder",
                 strstr(page->report->command, " --data DIR") ? "; DIR is the folder of the data" : "",
-                strstr(page->report->command, WEIGHTS)
+                strstr(page->report->command, WEIGHTS_OPTION)
                     ? "; WEIGHTS is the file of the initial weights, whose checksum is in config.yaml"
                     : "");
     d9_text_add(page->text, "<pre>");
@@ -193,7 +194,7 @@ static void add_trainings(const d9_report *report, const char *name, d9_text *te
         add_path("dawn9 train ", name, below, text);
         add_path(" --out ", "runs/again", out, text);
         if (reads_data_folder(report->runs[i].result)) d9_text_add(text, " --data DIR");
-        if (*config_text(report->runs[i].result, "train", "from")) d9_text_add(text, WEIGHTS);
+        if (*config_text(report->runs[i].result, "train", "from")) d9_text_add(text, WEIGHTS_OPTION);
         d9_text_add(text, "\n");
     }
     d9_text_add(text, "dawn9 report runs/again");

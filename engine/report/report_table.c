@@ -99,8 +99,9 @@ static void html_link(d9_text *text, const char *path) {
     }
 }
 
-/* Except in D9_COLUMN_PLAIN and _EXACT columns, the minus sign is as wide as a plus, and zero has no sign. In a column
- * without plus signs, a positive number that rounds to zero is shown as less than one unit of the last digit (<0.0001).
+/* D9_COLUMN_PLAIN and _EXACT columns show %.4g and %.10g. In the others the minus sign is as wide as a plus, and zero
+ * has no sign. In a column without plus signs, a positive number that rounds to zero is shown as less than one unit of
+ * the last digit (<0.0001).
  */
 static void html_number(const d9_column *column, double number, d9_text *text) {
     if (column->digits == D9_COLUMN_PLAIN || column->digits == D9_COLUMN_EXACT) {

@@ -105,13 +105,14 @@ done:
     return status;
 }
 
-/* Metadata entries that a checkpoint shares with the run that reads it. */
+/* Metadata entries that are compared with those of the run that reads the checkpoint. The first IDENTITY_ROWS must be
+ * equal; the bits of further steps depend on the others. */
 enum { IDENTITY_ROWS = 5, ROWS = 10 };
 
 typedef struct identity {
     char hash[65], seed[32], ranks[32], threads[32], plan[65];
-    d9_metadata rows[ROWS]; /* first IDENTITY_ROWS that must agree, then those on which the bits of a run depend */
-    bool threads_matter;    /* the bits depend on the number of threads */
+    d9_metadata rows[ROWS];
+    bool bits_depend_on_threads;
 } identity;
 
 static d9_status fill_identity(d9_session *session, identity *self) {
@@ -122,7 +123,7 @@ static d9_status fill_identity(d9_session *session, identity *self) {
     d9_session_add_train_plans(session, &text);
     D9_TRY(d9_text_status(&text));
     const char *plan = d9_text_get(&text);
-    self->threads_matter = backend->threads_matter && backend->threads_matter(plan);
+    self->bits_depend_on_threads = backend->threads_matter && backend->threads_matter(plan);
     d9_sha256_hex(&(d9_bytes){plan, text.size}, 1, self->plan);
     d9_config_hash(session->context, session->config, self->hash);
     snprintf(self->seed, sizeof self->seed, "%llu", (unsigned long long)session->seed);
@@ -249,8 +250,8 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
         path, theirs, version ? version : "(version unknown)", format);
 }
 
-/* Warns of the first row by which the further bits differ from those of an uninterrupted run. Process 0 wrote the rows,
- * so the others do not compare theirs. */
+/* Warns of the first row that differs, so that further bits may differ from those of an uninterrupted run. Process 0
+ * wrote the rows, so the others do not compare theirs. */
 static void compare_bits(const d9_session *session, const char *path, const d9_safetensors *file,
                          const identity *mine) {
     static const char *const what[ROWS] = {[IDENTITY_ROWS] = "another number of processes",
@@ -261,7 +262,7 @@ static void compare_bits(const d9_session *session, const char *path, const d9_s
     for (int i = IDENTITY_ROWS; i < ROWS && d9_parallel_rank(session->parallel) == 0; i++) {
         const char *theirs = d9_safetensors_metadata(file, mine->rows[i].key);
         if (!theirs || strcmp(theirs, mine->rows[i].value) == 0) continue;
-        if (mine->rows[i].value == mine->threads && !mine->threads_matter) continue;
+        if (mine->rows[i].value == mine->threads && !mine->bits_depend_on_threads) continue;
         d9_log(session->context, D9_LOG_WARNING,
                "%s: resumed with %s (%s: %.127s, now %s), so the parameters may differ from those of an uninterrupted "
                "run",

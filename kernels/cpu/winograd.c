@@ -55,9 +55,9 @@
 enum {
     GROUP = D9_WINOGRAD_GROUP,
     PLANES = D9_WINOGRAD_PLANES,
-    NUMBERED_TOGETHER = 256, /* tiles of the images that are numbered together, about */
-    AT_ONCE = 64,            /* output channels transformed back together; 64 to 256 measured equally fast */
-    LINE = 16,               /* floats of padding between planes, against conflicts in the caches */
+    GROUP_TILES = 256,    /* approximate number of tiles in a group of images */
+    OUTPUTS_AT_ONCE = 64, /* output channels transformed back together; 64 to 256 measured equally fast */
+    LINE = 16,            /* floats of padding between planes, against conflicts in the caches */
 };
 
 /* True if a product's operands are pairs of bf16. */
@@ -86,21 +86,23 @@ static int64_t tiles_of(const d9_cpu *cpu) { return d9_max(1, d9_cpu_cache_bytes
  * not needed. */
 static bool only_maxima(const d9_cpu_conv_arrays *a) { return a->maxima && !a->y; }
 
-/* Number of pixels on a side of y that is computed, at least 1. */
-static int64_t without_odd(int64_t pixels, bool maxima) { return maxima && pixels > 1 ? pixels - pixels % 2 : pixels; }
+/* Number of pixels computed along a side of y: without an odd last one if `maxima`; at least 1. */
+static int64_t computed_pixels(int64_t pixels, bool maxima) {
+    return maxima && pixels > 1 ? pixels - pixels % 2 : pixels;
+}
 
 static d9_winograd_tiling tiling_of(int64_t pixels, int64_t step) {
     return (d9_winograd_tiling){pixels / step, pixels % step != 0};
 }
 
-/* Divides input and output of a convolution into equally many tiles. `maxima`: only maxima of y are computed. `group`
- * is 1; plan_conv and plan_gradient enlarge it. */
+/* Divides input and output of a convolution into equally many tiles. `maxima`: only maxima of y are computed. Sets
+ * `group` of both to 1; plan_conv and plan_gradient enlarge it. */
 static void describe_tiles(const d9_cpu_conv_shape *s, d9_winograd_scheme scheme, bool maxima, d9_winograd_image *x,
                            d9_winograd_image *y) {
     const bool by_input = s->pass == D9_CPU_CONV_BACKWARD_DATA;
     const int64_t step = 4 * s->stride, of = by_input ? step : 4;
-    const d9_winograd_tiling high = tiling_of(by_input ? s->height : without_odd(s->out_height, maxima), of),
-                             wide = tiling_of(by_input ? s->width : without_odd(s->out_width, maxima), of);
+    const d9_winograd_tiling high = tiling_of(by_input ? s->height : computed_pixels(s->out_height, maxima), of),
+                             wide = tiling_of(by_input ? s->width : computed_pixels(s->out_width, maxima), of);
     *x = (d9_winograd_image){scheme, s->images, s->height, s->width, s->inputs, high, wide, 1, step, s->pad};
     *y = (d9_winograd_image){scheme, s->images, s->out_height, s->out_width, s->outputs, high, wide, 1, 4, 0};
 }
@@ -111,7 +113,7 @@ static int64_t group_tiles(const d9_winograd_image *g) { return g->group * d9_wi
 /* Number of images that are numbered together, at most an equal share for each thread; all if every tile is whole. */
 static int64_t group_of(const d9_winograd_image *g, int threads) {
     if (!g->high.rest && !g->wide.rest) return g->images;
-    return d9_min(d9_max(1, NUMBERED_TOGETHER / d9_winograd_tiles(g)), d9_parts_of(g->images, threads));
+    return d9_min(d9_max(1, GROUP_TILES / d9_winograd_tiles(g)), d9_parts_of(g->images, threads));
 }
 
 /* Size of about equal blocks of tiles: at most `largest`, then rounded up to a multiple of `multiple`. */
@@ -141,7 +143,7 @@ static conv_plan plan_conv(const d9_cpu *cpu, const d9_cpu_conv_shape *s, bool m
     p.positions = positions_of(scheme);
     p.tiles = tiles_in(&p.in);
     p.panels = d9_parts_of(p.out.channels, width);
-    p.panels_at_once = d9_min(p.panels, d9_max(1, AT_ONCE / width));
+    p.panels_at_once = d9_min(p.panels, d9_max(1, OUTPUTS_AT_ONCE / width));
     const bool pairs = multiplies_pairs(cpu, s);
     const d9_winograd_lanes lanes = pairs ? D9_WINOGRAD_CHANNEL_PAIRS : D9_WINOGRAD_F32;
     const int64_t depth = d9_round_up(pairs ? d9_parts_of(p.in.channels, 2) : p.in.channels, GROUP);
@@ -273,7 +275,7 @@ static void transform_both(const d9_cpu *cpu, const gradient_plan *p, const d9_c
 }
 
 /* Adds the products of `count` tiles from `first` on to one panel of one plane of u: those of all positions that share
- * the plane, in order. Without `add`, they replace the panel. */
+ * the plane, in order. Without `add`, they replace the panel. `item`: plane * panels + panel. */
 static void add_products(const d9_cpu *cpu, const gradient_plan *p, int64_t item, const float *v, const float *w,
                          int64_t first, int64_t count, bool add, float *u) {
     const int64_t plane = item / p->panels, j = item % p->panels, width = cpu->loops->product_width;

@@ -121,7 +121,7 @@ static inline d9_winograd_range d9_winograd_without(const d9_winograd_image *g, 
     return range;
 }
 
-/* True if only tiles with a fourth row of outputs need this position. */
+/* True if only tiles with a fourth row (or column) of outputs need this position. */
 static inline bool d9_winograd_sixth_row(const d9_winograd_image *g, int position) {
     return g->scheme == D9_WINOGRAD_DENSE && position / 6 == 5;
 }

@@ -67,7 +67,7 @@ D9_DEVICE void augment_pixel(const d9_cuda_batch &b, const uint8_t *image, const
     if (!cut) d9_augment_colour(&rule, draws, b.channels, pixel);
 }
 
-/* Computes the same pixel for rules that resize or change images (d9_augment_is_general), by d9_augment_bytes. */
+/* Like augment_pixel, for rules that resize or change images (d9_augment_is_general): by d9_augment_bytes. */
 D9_DEVICE void augment_general_pixel(const d9_cuda_batch &b, const uint8_t *image, const int32_t *draws, int y, int x,
                                      float *pixel) {
     const d9_augment_rule &rule = b.rule;

@@ -106,7 +106,7 @@ if [ "$peers" ]; then
     esac
 fi
 
-# ---- precision: auto takes bf16 where the level multiplies it, for networks that were measured to be as accurate ----
+# ---- precision: auto takes bf16 at levels that multiply it, for networks that lose at most 0.1 points ----
 chooses() { # LEVEL NETWORK PRECISION WHY
     accepts "$dawn9" train levels.yaml --backend cpu --set backend_options.cpu_level="$1" --set "model={name: $2}" \
         --set data.image_size=32 --epochs 0.25 --precision auto --out "auto-$1-$2"

@@ -56,7 +56,7 @@ has "$err" '^dawn9: interrupted before step .*continues: mpirun --bind-to none -
 cp -r stopped stopped.1
 train_on 2 stopped tiny.yaml --resume
 same_bits whole stopped
-# A checkpoint goes on with another number of processes, with a warning: from two to one, and from one to two.
+# A run resumes with another number of processes, with a warning: from two to one, and from one to two.
 complains 0 'ranks 2 1' "$dawn9" train tiny.yaml --out stopped.1 --quiet --resume
 same_state whole stopped.1 1e-6
 count=1

@@ -40,22 +40,22 @@ TEST(nobody_waits_within_an_epoch) {
     watch_assert_nothing_left();
 }
 
-typedef struct last_wait {
-    int64_t of_step, of_lap; /* waits of the host: after the last step, and at the end of the training segment */
-} last_wait;
+typedef struct wait_counts {
+    int64_t last_step, segment; /* waits of the host so far: after the last step, and after the training segment */
+} wait_counts;
 
 static void note_wait_of_step(void *user, const d9_program *program, int64_t step, double loss, double seconds) {
     (void)program, (void)step, (void)loss, (void)seconds;
-    ((last_wait *)user)->of_step = fake->counts.waits;
+    ((wait_counts *)user)->last_step = fake->counts.waits;
 }
 
 static void note_wait_of_lap(void *user, d9_segment_kind kind) {
-    if (kind == D9_SEGMENT_TRAIN) ((last_wait *)user)->of_lap = fake->counts.waits;
+    if (kind == D9_SEGMENT_TRAIN) ((wait_counts *)user)->segment = fake->counts.waits;
 }
 
-/* The time of the queued steps of an interrupted run counts as training, not as that of the checkpoint. */
+/* The time of the queued steps of an interrupted run counts as training, not as writing the checkpoint. */
 TEST(training_that_is_stopped_ends_with_its_steps) {
-    last_wait waits = {0};
+    wait_counts waits = {0};
     d9_result result;
     fake->reset();
     const d9_train_options options = {.config = watch_small_config("cuda", "fp16", 8, "epochs: 2, batch_size: 8", ""),
@@ -63,7 +63,7 @@ TEST(training_that_is_stopped_ends_with_its_steps) {
                                       .stop_after_steps = 3,
                                       .observer = {.user = &waits, .step = note_wait_of_step, .lap = note_wait_of_lap}};
     assert_rejection(d9_train(&context, &options, &result), D9_SIGINT, "4 8");
-    assert_int_equal(waits.of_lap, waits.of_step + 1);
+    assert_int_equal(waits.segment, waits.last_step + 1);
     watch_assert_nothing_left();
 }
 

@@ -42,9 +42,9 @@ struct cell { /* accesses of a word or a byte */
 };
 
 constexpr size_t page_bytes = 4096, page_words = page_bytes / 4, remembered = 1024;
-/* In write.number of a cell: write.clock is an index into `parts`, if write.code is the first thread of the launch. A
- * cell that was divided in an earlier launch is as good as new. */
-constexpr uint32_t in_parts = ~0u;
+/* Value of write.number that marks a divided word: its four bytes have cells of their own, parts[write.clock].
+ * write.code is then the first thread of the launch that divided it; after that launch the mark does not count. */
+constexpr uint32_t divided = ~0u;
 
 struct page_at { /* a page of cells that was used recently */
     uintptr_t number = 0;
@@ -165,7 +165,7 @@ cell copy_of(const cell &of) {
 
 [[gnu::noinline]] void split(cell *c) { /* gives each byte of the word a cell */
     w.parts.push_back({copy_of(*c), copy_of(*c), copy_of(*c), *c});
-    c->write = {in_parts, static_cast<uint32_t>(w.parts.size() - 1), w.first};
+    c->write = {divided, static_cast<uint32_t>(w.parts.size() - 1), w.first};
 }
 
 /* Calls `visit` for the cells of bytes [at, at + bytes). */
@@ -173,9 +173,9 @@ template <typename F> inline void for_cells(uintptr_t at, size_t bytes, F visit)
     for (const uintptr_t end = at + bytes; at < end;) {
         const uintptr_t word = at & ~uintptr_t(3), stop = std::min(word + 4, end);
         cell *c = cell_at(word);
-        if (c->write.number == in_parts && c->write.code != w.first) *c = cell();
-        if (c->write.number != in_parts && stop - at < 4) split(c);
-        if (c->write.number == in_parts)
+        if (c->write.number == divided && c->write.code != w.first) *c = cell();
+        if (c->write.number != divided && stop - at < 4) split(c);
+        if (c->write.number == divided)
             for (; at < stop; at++) visit(&w.parts[c->write.clock][at - word], at);
         else
             visit(c, at);

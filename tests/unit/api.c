@@ -272,7 +272,7 @@ typedef struct nested { /* user of the callbacks of calls_in_callbacks: `stop`: 
     int stop, calls, warnings;
 } nested;
 
-/* A callback that makes a call of its own, which fails. It finds the program's OpenMP settings. */
+/* A callback that makes a failing call of its own and checks that it runs with the program's OpenMP settings. */
 static int fail_within(nested *n) {
     dawn9_model *model;
     n->calls++;
@@ -291,8 +291,8 @@ static void fail_in_warning(void *user, const char *line) {
     fail_within(n);
 }
 
-/* A call that fails within a callback leaves status and message of the outer call as they are, and the outer call the
- * program's OpenMP settings. */
+/* A call that fails within a callback changes neither status nor message of the outer call. The outer call leaves the
+ * program's OpenMP settings unchanged. */
 TEST_WITH(dawn9_context *context, calls_in_callbacks, set_up) {
     nested n = {.context = context};
     dawn9_model *model;

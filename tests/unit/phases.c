@@ -159,8 +159,8 @@ TEST(boxes_fit_the_images_of_their_step) {
     }
 }
 
-/* A preview shows the batches of its steps: two epochs of images of 8 x 8 pixels, enlarged to 16 x 16, then whole ones,
- * also in the epochs after the run's three. */
+/* A preview shows the batches of its steps: two epochs of images of 8 x 8 pixels, enlarged to 16 x 16, then full-size
+ * ones, also in the epochs after the run's three. */
 TEST(a_preview_shows_the_images_of_its_steps) {
     d9_session *session =
         run_session(configure("reference", "cutmix: {}, progressive: {scales: [0.5, 1, 0.5], until: [2, 3, 99]}"), 3);
@@ -168,7 +168,7 @@ TEST(a_preview_shows_the_images_of_its_steps) {
     OK(d9_batch_sheet_make(session, &sheet));
     const int pitch = sheet.tile_width * sheet.scale + sheet.gap;
     for (int column = 1; column < sheet.columns; column++) {
-        int unequal = 0; /* pairs of neighbouring pixels that an enlarged image has from one pixel */
+        int unequal = 0; /* unequal neighbours, in pairs that come from one pixel if the image was enlarged */
         for (int y = sheet.top + sheet.gap; y < sheet.top + pitch; y += sheet.scale)
             for (int x = 0; x < sheet.tile_width; x += 2) {
                 const int left = sheet.left + sheet.gap + column * pitch + x * sheet.scale;

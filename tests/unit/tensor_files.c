@@ -393,14 +393,14 @@ TEST(big_endian_numbers_are_rejected) {
     }
 }
 
-/* The tensors of a file may share a storage, as tied weights do, but many may not need far more memory than the file
- * has bytes. */
+/* Decodes a file of `tensors` tensors that share one storage. A few may share it, as tied weights do; a file whose
+ * copied tensors would be several times as large as the file itself is rejected. */
 static d9_status decode_shared(int tensors) {
     static const float storage[255] = {0};
     archive a = {.count = 0};
     char pickle[2048] = "\x80\2}(";
     size_t size = 4;
-    for (int i = 0; i < tensors; i++) { /* of 1,020 bytes; a dozen in a file of about 2,800 */
+    for (int i = 0; i < tensors; i++) { /* each has 1,020 bytes; a file of twelve has about 2,800 */
         static const char one[] = KEY TENSOR_OF(STORAGE("FloatStorage", "\xff"), "\0", "K\xff\x85", "K\1\x85");
         memcpy(pickle + size, one, sizeof one - 1);
         pickle[size + 5] = (char)('a' + i);

@@ -105,7 +105,7 @@ static d9_status open_onednn(d9_context *context, const d9_backend_options *opti
 }
 
 /* Sets the preferred precision and the reason: bf16 if the instruction set in use has bf16 products that are faster,
- * otherwise f32. oneDNN's are not faster without AMX (docs/performance.md). */
+ * otherwise f32. oneDNN's bf16 products are not faster without AMX (docs/performance.md). */
 static void choose_precision(const d9_cpu_device *device, bool native, d9_device_info *info) {
     const bool faster = native && (device->cpu.amx || !device->library_first);
     info->preferred_precision = faster ? D9_PRECISION_BF16 : D9_PRECISION_F32;

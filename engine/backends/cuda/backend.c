@@ -299,7 +299,7 @@ d9_status d9_cuda_write(d9_context *context, d9_device *device, d9_buffer buffer
         memcpy((uint8_t *)cuda->indices[i].values + offset, bytes, (size_t)size);
         cuda->indices[i].changed = true;
     }
-    if (status == D9_OK && buffer == D9_BUFFER_GUARD && cuda->guard) { /* a checkpoint's guard: its run has warned */
+    if (status == D9_OK && buffer == D9_BUFFER_GUARD && cuda->guard) { /* of a checkpoint: its run has warned */
         d9_cuda_guard guard;
         status = read(context, cuda, cuda->guard, &guard, sizeof guard);
         if (status == D9_OK) cuda->skipped = guard.skipped;
@@ -415,7 +415,7 @@ d9_status d9_cuda_peak_rates(d9_context *context, void *backend, const d9_precis
     }
     if (cuda->convolver->peak_rate)
         D9_TRY(cuda->convolver->peak_rate(context, cuda, precision, &peak_rates->operations_per_second));
-    D9_TRY(d9_cuda_restore_scratch(context, cuda)); /* which the product may have borrowed */
+    D9_TRY(d9_cuda_restore_scratch(context, cuda)); /* the matrix product may have borrowed it */
 done:
     return status;
 }

@@ -25,8 +25,10 @@ typedef struct d9_site {
     const d9_plan *plan; /* plan of the site; during `match` it holds only the earlier sites */
     void *data;          /* the rule's own data; set by prepare, freed by release if the site owns it */
     char wanted[96];     /* choice of the forced plan; "": the rule chooses freely */
-    char choice[96]; /* set by prepare: the choice made ("own winograd"), which must be `wanted`; "": there is none */
-    char why[64];    /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
+    /* set by prepare: the choice made ("own winograd"); "": the rule has no choices. A forced plan that wants another
+     * choice is rejected (host/plan.c) */
+    char choice[96];
+    char why[64];           /* reason for the choice, for users; may contain times, so the plan's text leaves it out */
     bool rounds_transforms; /* set by prepare: operands made inside of the rule are rounded to bf16 before a product */
     unsigned tf32_outputs;  /* set by prepare; bit i: output i of the last node comes from a product whose f32 factors
                                tensor cores may round to tf32 */
@@ -37,7 +39,7 @@ typedef struct d9_rule {
     int node_count;
     d9_op ops[D9_MAX_RULE_NODES];
     bool in_f32;                        /* as in d9_rule_time */
-    bool (*match)(const d9_site *site); /* NULL, for one node only: equal ops suffice */
+    bool (*match)(const d9_site *site); /* NULL: equal operations suffice; only for rules of one node */
     /* True if the rule does not read its input `value`, because it recomputes that value or does not need it. NULL: the
      * rule reads all inputs. */
     bool (*recomputes)(const d9_site *site, d9_value_id value);

@@ -16,8 +16,8 @@ static const level_row rows[] = {{"plain", dnnl_cpu_isa_sse41},
                                  {"avx512-bf16", dnnl_cpu_isa_avx512_core_bf16},
                                  {"amx", dnnl_cpu_isa_avx512_core_amx}};
 
-/* oneDNN rejects a limit once it has chosen an instruction set. That is an error unless the set is of this row's level:
- * within the row's limit, but not within that of the row below. */
+/* Sets oneDNN's limit. oneDNN rejects it once it has chosen an instruction set. That is an error unless the chosen set
+ * is of this level: within the limit of `row`, but not within that of the next lower level, row[-1]. */
 static d9_status set_limit(d9_context *context, const level_row *row) {
     if (dnnl_set_max_cpu_isa(row->isa) == dnnl_success) return D9_OK;
     const unsigned used = (unsigned)dnnl_get_effective_cpu_isa();

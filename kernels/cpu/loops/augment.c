@@ -20,7 +20,7 @@ static void augment_cropped_run(const d9_cpu_batch *b, const uint8_t *source, co
     }
 }
 
-/* Writes the same run for rules that resize or change images (d9_augment_is_general), each pixel by d9_augment_bytes.
+/* Like augment_cropped_run, for rules that resize or change images (d9_augment_is_general): by d9_augment_bytes.
  * `image`: the whole source image. `changes`, a compile-time constant: true if D9_AUGMENT_CHANGE is on. */
 static inline __attribute__((always_inline)) void augment_general_run_as(bool changes, const d9_cpu_batch *b,
                                                                          const uint8_t *image, const int32_t *draws,
