@@ -563,7 +563,7 @@ static const d9_example examples[] = {
     {"a first run, on generated images, in some seconds", "dawn9 train configs/synthetic.yaml --out runs/first"},
     {"the ten-epoch recipe for CIFAR-10 (download the data by dawn9 data fetch)", "dawn9 train configs/dawn94.yaml"},
     {"one trick off, another with an option, a key changed",
-     "dawn9 train configs/synthetic.yaml --without flip_tta --with cutout:size=8 --set train.epochs=3 --out "
+     "dawn9 train configs/synthetic.yaml --without crop --with cutout:size=8 --set train.epochs=3 --out "
      "runs/second"},
     {"five seeds: mean and standard deviation", "dawn9 train configs/synthetic.yaml --runs 5 --out runs/five"},
     {0},
