@@ -267,11 +267,13 @@ static d9_status train_runs(d9_runs *runs, bool *worker) {
     return status;
 }
 
-d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options) {
+d9_status d9_runs_command(d9_cli *cli, d9_experiment *experiment, const d9_runs_options *options) {
     d9_status status;
     d9_runs runs;
     bool worker = false;
     D9_TRY(open_runs(cli, experiment, options, &runs));
+    const bool writes = !options->run.given && !options->status && !options->dry_run;
+    if (!writes) D9_TRY(d9_experiment_open(&cli->context, experiment, runs.out));
     if (options->run.given) return d9_runs_train_one(&runs);
     D9_TRY(d9_runs_prepare_ranks(&runs));
     D9_TRY(d9_runs_check_commands(&runs));
@@ -279,7 +281,7 @@ d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9
     const bool tasks = options->slurm || options->commands; /* each task checks the GPUs where it runs */
     if (!tasks) D9_TRY(check_devices(&runs));
     if (options->dry_run && !tasks) return d9_runs_show_plan(&runs);
-    if (!options->dry_run) D9_TRY(d9_experiment_write(&cli->context, experiment, runs.out));
+    if (writes) D9_TRY(d9_experiment_write(&cli->context, experiment, runs.out));
     if (options->retry && !options->dry_run) D9_TRY(forget_failures(&runs));
     if (options->slurm) return d9_runs_submit(&runs);
     if (options->commands) return d9_runs_print_commands(&runs);

@@ -17,7 +17,7 @@ extern const d9_flag d9_runs_flags[];
 D9_MUST_USE d9_status d9_runs_experiment_options(d9_cli *cli, const d9_runs_options *options,
                                                  d9_experiment_options *wanted);
 /* Shows, submits or trains the experiment, as the options require. */
-D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, const d9_experiment *experiment, const d9_runs_options *options);
+D9_MUST_USE d9_status d9_runs_command(d9_cli *cli, d9_experiment *experiment, const d9_runs_options *options);
 
 /* ---- shared by runs.c and runs_*.c ---- */
 typedef struct d9_runs_progress {

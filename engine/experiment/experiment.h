@@ -59,7 +59,7 @@ typedef struct d9_arm {
     int grid_count;
     d9_config *config; /* resolved; its `published` results are removed if they are not for exactly this arm */
     char config_hash[65];
-    int runs_of; /* index of the first arm with an identical configuration, whose runs this arm uses; or its own */
+    int runs_of; /* index of the first arm with an identical configuration, which trains the runs of both; or its own */
     /* Error message if the drawn values of a trial are not a legal configuration; NULL: legal. A rejected arm has the
      * configuration without drawn values and the hash "", and its runs count as failed. */
     const char *rejected;
@@ -74,6 +74,9 @@ typedef struct d9_experiment {
     int arm_count;
     const int64_t *seeds;
     int seed_count;
+    /* Per run: name of the arm in whose folder experiment.json lists the run; NULL: in that of the arm that trains it.
+     * Only entries of runs that are trained are used. The list is NULL before d9_experiment_open. */
+    const char **owners;
     int keep;                 /* d9_keep of every run */
     int64_t checkpoint_every; /* epochs; 0: by time, as in d9_train_options */
     d9_search search;         /* if kind is D9_EXPERIMENT_SEARCH */
@@ -108,7 +111,8 @@ int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index);
 bool d9_experiment_run_is_trained(const d9_experiment *experiment, int64_t index);
 enum { D9_RUN_FOLDER_BYTES = 512 };
 /* Writes the path of the run's folder: out/runs/ARM/seedN, or runs/ARM/seedN if `out` is "". ARM is the arm that trains
- * the run (d9_arm.runs_of). Returns D9_USAGE if the path is too long. */
+ * the run (d9_arm.runs_of), or the one in whose folder experiment.json lists it. Returns D9_USAGE if the path is too
+ * long. */
 D9_MUST_USE d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out,
                                            int64_t index, char folder[D9_RUN_FOLDER_BYTES]);
 
@@ -117,10 +121,13 @@ D9_MUST_USE d9_status d9_experiment_json(d9_context *context, const d9_experimen
 /* Returns D9_USAGE if the folder holds config.yaml or result.json or, with `experiments`, experiment.json or lock. */
 D9_MUST_USE d9_status d9_experiment_reject_folder(d9_context *context, d9_arena *arena, const char *out,
                                                   bool experiments);
-/* Makes `out` and writes experiment.json, keeping the arms, runs, seeds and commands that it already lists. Returns
- * D9_USAGE and changes nothing if the folder holds another experiment, a search that this one cannot continue, an arm
- * of the same name with another configuration, or a single run. */
-D9_MUST_USE d9_status d9_experiment_write(d9_context *context, const d9_experiment *experiment, const char *out);
+/* Sets `owners` from OUT/experiment.json: a run that it lists stays where it is, whichever arms with an identical
+ * configuration come or go. Writes nothing. Returns D9_USAGE if the folder holds another experiment, a search that this
+ * one cannot continue, an arm of the same name with another configuration, or a single run. */
+D9_MUST_USE d9_status d9_experiment_open(d9_context *context, d9_experiment *experiment, const char *out);
+/* Does what d9_experiment_open does, then makes `out` and writes experiment.json, keeping the arms, runs, seeds and
+ * commands that it already lists. */
+D9_MUST_USE d9_status d9_experiment_write(d9_context *context, d9_experiment *experiment, const char *out);
 
 /* Number of arms of each trial. */
 static inline int d9_search_arms_per_trial(const d9_search *search) {

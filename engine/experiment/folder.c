@@ -30,11 +30,18 @@ int64_t d9_experiment_seed(const d9_experiment *experiment, int64_t index) {
     return experiment->seeds[index / experiment->arm_count];
 }
 
+/* Index of the run with the same seed of the arm that trains run `index`. */
+static int64_t trained_index(const d9_experiment *experiment, int64_t index) {
+    return index - index % experiment->arm_count + d9_experiment_arm(experiment, index)->runs_of;
+}
+
 d9_status d9_experiment_folder(d9_context *context, const d9_experiment *experiment, const char *out, int64_t index,
                                char folder[D9_RUN_FOLDER_BYTES]) {
-    const d9_arm *trained = &experiment->arms[d9_experiment_arm(experiment, index)->runs_of];
-    int length = snprintf(folder, D9_RUN_FOLDER_BYTES, "%s%sruns/%s/seed%lld", out, *out ? "/" : "", trained->name,
-                          (long long)d9_experiment_seed(experiment, index));
+    const int64_t trained = trained_index(experiment, index);
+    const char *owner = experiment->owners ? experiment->owners[trained] : NULL;
+    if (!owner) owner = d9_experiment_arm(experiment, trained)->name;
+    const int length = snprintf(folder, D9_RUN_FOLDER_BYTES, "%s%sruns/%s/seed%lld", out, *out ? "/" : "", owner,
+                                (long long)d9_experiment_seed(experiment, index));
     if (length < D9_RUN_FOLDER_BYTES) return D9_OK;
     return d9_fail(context, D9_USAGE, "%s: the folder of a run would have a name of %d bytes, at most %d", out, length,
                    D9_RUN_FOLDER_BYTES - 1);
@@ -307,6 +314,43 @@ static d9_status read_held(d9_context *context, const char *path, json_t **held)
     return status;
 }
 
+/* Index of the run of this arm and seed; -1: none. Begins at run `at`, the usual place. */
+static int64_t find_index(const d9_experiment *experiment, int64_t at, const char *arm, int64_t seed) {
+    const int64_t arms = experiment->arm_count, seeds = experiment->seed_count;
+    for (int64_t s = 0; s < seeds; s++) {
+        const int64_t row = (at / arms + s) % seeds;
+        for (int64_t a = 0; experiment->seeds[row] == seed && a < arms; a++)
+            if (strcmp(experiment->arms[(at + a) % arms].name, arm) == 0) return row * arms + (at + a) % arms;
+    }
+    return -1;
+}
+
+/* Sets `owners` from the folders, "runs/ARM/seedN", of the runs that `held` (NULL: none) lists. An arm whose
+ * configuration is no longer identical with that of the owner gets a folder of its own. */
+static d9_status adopt_folders(d9_context *context, const json_t *held, d9_experiment *experiment) {
+    static const char above[] = "runs/";
+    d9_status status = D9_OK;
+    size_t i;
+    json_t *run;
+    char *owner;
+    if (!experiment->owners)
+        D9_TRY(
+            D9_ARENA_ALLOCATE(context, &experiment->arena, d9_experiment_run_count(experiment), &experiment->owners));
+    json_array_foreach(json_object_get(held, "runs"), i, run) {
+        const char *folder = string_at(run, "folder"), *name = folder + strlen(above);
+        const int64_t seed = json_integer_value(json_object_get(run, "seed")), at = (int64_t)i,
+                      index = find_index(experiment, at, string_at(run, "arm"), seed);
+        if (index < 0 || strncmp(folder, above, strlen(above)) != 0 || *name == '.') continue;
+        const int64_t trained = trained_index(experiment, index);
+        if (experiment->owners[trained]) continue;
+        D9_TRY(d9_arena_format(context, &experiment->arena, &owner, "%.*s", (int)strcspn(name, "/"), name));
+        const int64_t own = find_index(experiment, at, owner, seed); /* -1: the owner is not in the file any more */
+        if (own < 0 || trained_index(experiment, own) == trained) experiment->owners[trained] = owner;
+    }
+done:
+    return status;
+}
+
 static d9_status write_json(d9_context *context, const char *path, const json_t *object) {
     char *dump = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     d9_status status = dump ? D9_OK : d9_fail(context, D9_DEVICE, "out of memory for %s", path);
@@ -314,23 +358,6 @@ static d9_status write_json(d9_context *context, const char *path, const json_t 
     if (dump) dump[length] = '\n'; /* replaces the terminating zero */
     if (dump) status = d9_file_write(context, path, dump, length + 1);
     free(dump);
-    return status;
-}
-
-static d9_status merge_and_write(d9_context *context, const char *out, const char *path, json_t *wanted) {
-    d9_status status;
-    json_t *held;
-    D9_TRY(read_held(context, path, &held));
-    if (held) {
-        D9_TRY(check_held(context, out, held, wanted));
-        keep_earlier(held, wanted, "arms", by_name);
-        keep_earlier(held, wanted, "runs", by_run);
-        keep_earlier(held, wanted, "seeds", whole);
-        keep_commands(held, wanted);
-    }
-    if (!json_equal(held, wanted)) D9_TRY(write_json(context, path, wanted));
-done:
-    json_decref(held);
     return status;
 }
 
@@ -363,28 +390,64 @@ done:
     return status;
 }
 
-d9_status d9_experiment_write(d9_context *context, const d9_experiment *experiment, const char *out) {
+/* Reads experiment.json into *held (NULL: there is none), sets `owners` from it, and checks that the folder can hold
+ * the experiment, whose own experiment.json is *wanted. */
+static d9_status read_and_check(d9_context *context, d9_experiment *experiment, const char *out, json_t **held,
+                                json_t **wanted) {
     d9_status status;
-    json_t *wanted = NULL, *held = NULL;
+    d9_arena arena = {0};
+    char *path;
+    *held = *wanted = NULL;
+    D9_TRY(d9_arena_format(context, &arena, &path, "%s/experiment.json", out));
+    D9_TRY(read_held(context, path, held));
+    D9_TRY(adopt_folders(context, *held, experiment));
+    D9_TRY(d9_experiment_json(context, experiment, wanted));
+    if (*held)
+        D9_TRY(check_held(context, out, *held, *wanted));
+    else
+        D9_TRY(d9_experiment_reject_folder(context, &arena, out, false)); /* files of a run would mix with its own */
+done:
+    d9_arena_free(context, &arena);
+    return status;
+}
+
+static d9_status merge_and_write(d9_context *context, d9_experiment *experiment, const char *out, const char *path) {
+    d9_status status;
+    json_t *held, *wanted;
+    D9_TRY(read_and_check(context, experiment, out, &held, &wanted));
+    keep_earlier(held, wanted, "arms", by_name);
+    keep_earlier(held, wanted, "runs", by_run);
+    keep_earlier(held, wanted, "seeds", whole);
+    keep_commands(held, wanted);
+    if (!json_equal(held, wanted)) D9_TRY(write_json(context, path, wanted));
+done:
+    json_decref(held);
+    json_decref(wanted);
+    return status;
+}
+
+d9_status d9_experiment_open(d9_context *context, d9_experiment *experiment, const char *out) {
+    json_t *held, *wanted;
+    const d9_status status = read_and_check(context, experiment, out, &held, &wanted);
+    json_decref(held);
+    json_decref(wanted);
+    return status;
+}
+
+d9_status d9_experiment_write(d9_context *context, d9_experiment *experiment, const char *out) {
+    d9_status status;
     d9_arena arena = {0};
     char *path, *lock_path = NULL;
     int lock = -1;
+    D9_TRY(d9_experiment_open(context, experiment, out)); /* checked before anything is written */
     D9_TRY(d9_arena_format(context, &arena, &path, "%s/experiment.json", out));
     D9_TRY(d9_arena_format(context, &arena, &lock_path, "%s/lock", out));
-    D9_TRY(d9_experiment_json(context, experiment, &wanted));
-    D9_TRY(read_held(context, path, &held)); /* checked before anything is written */
-    if (held)
-        D9_TRY(check_held(context, out, held, wanted));
-    else
-        D9_TRY(d9_experiment_reject_folder(context, &arena, out, false)); /* files of a run would mix with its own */
     D9_TRY(d9_directory_make(context, out));
     D9_TRY(wait_for_lock(context, lock_path, &lock));
     d9_record_remove_partial(context, out);
-    D9_TRY(merge_and_write(context, out, path, wanted));
+    D9_TRY(merge_and_write(context, experiment, out, path));
 done:
     d9_lock_free(context, lock_path, lock);
     d9_arena_free(context, &arena);
-    json_decref(wanted);
-    json_decref(held);
     return status;
 }

@@ -130,6 +130,9 @@ json alike.json '[(a["arm"], a["runs"]) for a in d["arms"]] == [("both", 3), ("a
 sed '/^  one:/d' alike.yaml >fewer.yaml && mv fewer.yaml alike.yaml
 accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
 json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
+sed 's/^arms:/&\n  first: {}/' alike.yaml >more.yaml && mv more.yaml alike.yaml # a twin in front of the arm that was trained
+prints '^runs       12 of 12 done$' "$dawn9" experiment alike.yaml --status
+prints '^work       0 of 12 runs left$' "$dawn9" experiment alike.yaml --dry-run
 
 ends 2 'keep' "$dawn9" experiment alike.yaml --out kept --set keep=model
 ends 2 '--set seed=9 seeds' "$dawn9" experiment alike.yaml --out kept --set seed=9
@@ -211,10 +214,12 @@ says '^grid: 2 arms x 1 seed = 2 runs, '
 
 # ---- changed configurations; folders that do not belong to the experiment ----
 rm -rf held && cp -rp runs/short held
-rejects 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8
 sed 's/title: short/title: other/' short.yaml >other.yaml
-rejects 2 'runs/short short other' "$dawn9" experiment other.yaml --out runs/short
-rejects 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short
+for way in '' --status --dry-run; do
+    rejects 2 'runs/short both --out' "$dawn9" experiment short.yaml --set train.momentum=0.8 $way
+    rejects 2 'runs/short short other' "$dawn9" experiment other.yaml --out runs/short $way
+    rejects 2 'experiment' "$dawn9" ablate tiny.yaml --out runs/short $way
+done
 diff -r runs/short held >/dev/null || fail "a rejected experiment touched the folder"
 echo '{"title":' >held/experiment.json
 rejects 2 'held/experiment.json:[0-9]+' "$dawn9" experiment short.yaml --out held

@@ -330,6 +330,42 @@ TEST(a_folder_keeps_its_arms_and_seeds, setup) {
     assert_true(d9_file_exists(&context, run_path(out, "experiment.json")));
 }
 
+static d9_run_state train_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
+    const d9_run_options options = {0};
+    d9_run_state made;
+    OK(d9_run_train(&context, experiment, out, index, &options, &made, trained));
+    return made;
+}
+
+/* A run stays where it is listed when arms with an identical configuration come or go. An arm whose configuration is
+ * no longer identical gets a folder of its own. */
+TEST(a_run_stays_in_its_folder, setup) {
+    static const struct {
+        const char *arms, *owners; /* owners: for each arm, the letter of the arm in whose folder its run is */
+    } rows[] = {{"{a: {}}", "a"},
+                {"{b: {}, a: {}}", "aa"},
+                {"{b: {}}", "a"},
+                {"{c: {without: [ema]}, d: {}, b: {}}", "caa"},
+                {"{a: {}, b: {set: {eval.every: 0}}}", "ab"}};
+    const char *out = run_path(experiment_folder, "out");
+    char yaml[128], folder[D9_RUN_FOLDER_BYTES], wanted[32];
+    bool trained;
+    d9_run_state seen;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        snprintf(yaml, sizeof yaml, "title: t\nconfig: tiny.yaml\nseeds: 1\narms: %s\n", rows[r].arms);
+        d9_experiment *experiment = experiment_load(yaml);
+        OK(d9_experiment_write(&context, experiment, out));
+        if (r == 0) train_run(experiment, out, 0, &trained);
+        for (int a = 0; rows[r].owners[a]; a++) {
+            snprintf(wanted, sizeof wanted, "runs/%c/seed1", rows[r].owners[a]);
+            OK(d9_experiment_folder(&context, experiment, "", a, folder));
+            assert_string_equal(folder, wanted);
+            OK(d9_run_read_state(&context, experiment, out, a, &seen));
+            assert_int_equal(seen.kind, rows[r].owners[a] == 'a' ? D9_RUN_DONE : D9_RUN_WAITING);
+        }
+    }
+}
+
 static int failing_lock(void *user, int file, const char *path) { /* `user`: points to the errno to fail with */
     (void)file, (void)path;
     errno = *(int *)user;
@@ -359,13 +395,6 @@ TEST(a_run_without_its_lock_is_not_trained, setup) {
         d9_context_init(&context);
     }
     assert_int_equal(seen.kind, D9_RUN_RUNNING);
-}
-
-static d9_run_state train_run(const d9_experiment *experiment, const char *out, int64_t index, bool *trained) {
-    const d9_run_options options = {0};
-    d9_run_state made;
-    OK(d9_run_train(&context, experiment, out, index, &options, &made, trained));
-    return made;
 }
 
 TEST(a_run_is_done_once, setup) {
