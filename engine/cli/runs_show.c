@@ -425,12 +425,15 @@ static void print_run(const d9_runs *runs, int64_t index, const d9_run_state *st
 static d9_status print_verdict(const d9_runs *runs, const char *head) {
     d9_context quiet = runs->cli->context;
     d9_report *report = NULL;
-    d9_text text;
+    d9_text text, verdict;
     if (d9_report_read(&quiet, runs->out, &report) != D9_OK) return D9_OK;
     d9_text_init(&runs->cli->context, &text);
+    d9_text_init(&runs->cli->context, &verdict);
+    d9_text_add_escaped(&verdict, report->verdict); /* labels come from files */
     if (columns_to_erase(runs)) d9_text_add(&text, "\r%*s\r", columns_to_erase(runs), "");
     d9_text_add(&text, "%-11s", head);
-    d9_wrap(report->verdict, 11, 11, d9_help_width(runs->cli), &text);
+    d9_wrap(d9_text_get(&verdict), 11, 11, d9_help_width(runs->cli), &text);
+    d9_text_free_part(&verdict, &text);
     d9_report_free(&quiet, report);
     return d9_cli_print_text(runs->cli, &text);
 }

@@ -115,18 +115,19 @@ arms:
   both: {}
   again: {set: {train.epochs: 1}, baseline: both}
   hushed: {set: {eval.every: 0}}
-  one: {without: [flip], baseline: both}
+  one: {without: [flip], baseline: both, label: "one\e[31m"}
 YAML
 accepts "$dawn9" experiment alike.yaml --dry-run
 says '^alike: 4 arms x 3 seeds = 12 runs, 9 trained: arms with identical configurations share runs'
 says '^again .* \(against both\)  \(the runs of both\)$'
 accepts "$dawn9" experiment alike.yaml
-says '^so far     one ' '^runs       12 of 12 done$'
+says '^so far     one.x1b\[31m ' '^verdict    one.x1b\[31m ' '^runs       12 of 12 done$'
+lacks "$out" "$(printf '\033')"
 [ "$(ls runs/alike/runs | tr '\n' ' ')" = 'both hushed one ' ] || fail "twins were trained: $(ls runs/alike/runs)"
 accepts "$dawn9" report runs/alike --json
 cp "$out" alike.json
 awk -F '\t' '$1 == "again" { n++; filled += $4 $5 $6 $7 != "" } END { exit filled || n > 1 }' runs/alike/report/effects.tsv || fail "an arm is compared with its own runs"
-json alike.json '[(a["arm"], a["runs"]) for a in d["arms"]] == [("both", 3), ("again", 3), ("hushed", 3), ("one", 3)]'
+json alike.json '[(a["arm"], a["runs"]) for a in d["arms"]] == [("both", 3), ("again", 3), ("hushed", 3), ("one\x1b[31m", 3)]'
 sed '/^  one:/d' alike.yaml >fewer.yaml && mv fewer.yaml alike.yaml
 accepts "$dawn9" experiment alike.yaml --out runs/alike --quiet
 json runs/alike/experiment.json 'len(d["runs"]) == 12 and len({(r["arm"], r["seed"]) for r in d["runs"]}) == 12'
