@@ -31,20 +31,37 @@ void d9_report_table_set_text(d9_report_table *table, int row, int column, const
     d9_report_table_set_link(table, row, column, text, NULL);
 }
 void d9_report_table_set_number(d9_report_table *table, int row, int column, double number) {
-    cell_at(table, row, column)->number = number;
+    *cell_at(table, row, column) = d9_real_cell(number);
 }
 
 d9_report_table_cell d9_text_cell(const char *text) { return (d9_report_table_cell){.text = text ? text : ""}; }
-d9_report_table_cell d9_real_cell(double number) { return (d9_report_table_cell){.number = number}; }
+d9_report_table_cell d9_real_cell(double number) {
+    return (d9_report_table_cell){.number = number, .integer = fabs(number) < 0x1p63 ? (int64_t)number : 0};
+}
+d9_report_table_cell d9_integer_cell(int64_t number) {
+    return (d9_report_table_cell){.number = (double)number, .integer = number};
+}
 
 void d9_report_table_set_row(d9_report_table *table, int row, const d9_report_table_cell *cells, size_t bytes) {
     memcpy(cell_at(table, row, 0), cells, bytes);
+}
+
+/* True if the number is written as its exact integer. */
+static bool is_whole(const d9_column *column, const d9_report_table_cell *cell) {
+    return column->digits == 0 && cell->number == (double)cell->integer;
 }
 
 /* ---- TSV ---- */
 
 void d9_tsv_number(d9_text *text, double number) {
     if (!isnan(number)) d9_text_add(text, "%.10g", number);
+}
+
+static void add_number(const d9_column *column, const d9_report_table_cell *cell, d9_text *text) {
+    if (is_whole(column, cell))
+        d9_text_add(text, "%lld", (long long)cell->integer);
+    else
+        d9_tsv_number(text, cell->number);
 }
 
 void d9_report_table_tsv(const d9_report_table *table, d9_text *text) {
@@ -57,7 +74,7 @@ void d9_report_table_tsv(const d9_report_table *table, d9_text *text) {
             if (cell->text)
                 d9_text_add_blanked(text, cell->text);
             else
-                d9_tsv_number(text, cell->number);
+                add_number(&table->columns[c], cell, text);
         }
         d9_text_add(text, "\n");
     }
@@ -103,7 +120,12 @@ static void html_link(d9_text *text, const char *path) {
  * has no sign. In a column without plus signs, a positive number that rounds to zero is shown as less than one unit of
  * the last digit (<0.0001).
  */
-static void html_number(const d9_column *column, double number, d9_text *text) {
+static void html_number(const d9_column *column, const d9_report_table_cell *cell, d9_text *text) {
+    const double number = cell->number;
+    if (is_whole(column, cell) && number >= 0 && !column->sign) {
+        add_number(column, cell, text);
+        return;
+    }
     if (column->digits == D9_COLUMN_PLAIN || column->digits == D9_COLUMN_EXACT) {
         d9_text_add(text, "%.*g", column->digits == D9_COLUMN_PLAIN ? 4 : 10, number);
         return;
@@ -123,7 +145,7 @@ static void html_number(const d9_column *column, double number, d9_text *text) {
 /* Text without a link is wrapped in a <span> because CSS can limit the width of a span but not of a cell. */
 static void html_content(const d9_column *column, const d9_report_table_cell *cell, d9_text *text) {
     if (!cell->text) {
-        html_number(column, cell->number, text);
+        html_number(column, cell, text);
     } else if (cell->link) {
         d9_text_add(text, "<a href=\"");
         html_link(text, cell->link);
@@ -142,10 +164,13 @@ static void html_cell(const d9_report_table *table, int row, int first, d9_text 
         d9_text_add(text, "<td class=n>\xe2\x80\x93</td>");
         return;
     }
-    if (cell->text)
+    if (cell->text) {
         d9_text_add(text, "<td>");
-    else
-        d9_text_add(text, "<td class=n data-value=\"%.10g\">", cell->number);
+    } else {
+        d9_text_add(text, "<td class=n data-value=\"");
+        add_number(&table->columns[first], cell, text);
+        d9_text_add(text, "\">");
+    }
     html_content(&table->columns[first], cell, text);
     for (int c = first + 1; c < table->column_count && !table->columns[c].heading; c++) {
         const d9_report_table_cell *joined = cell_at(table, row, c);
@@ -208,9 +233,10 @@ json_t *d9_report_table_json(d9_context *context, d9_arena *arena, const d9_repo
         json_t *object = json_object();
         for (int c = 0; c < table->column_count; c++) {
             const d9_report_table_cell *cell = cell_at(table, r, c);
-            json_t *value = cell->text               ? d9_json_path(context, arena, cell->text)
-                            : isfinite(cell->number) ? json_real(cell->number)
-                                                     : NULL;
+            json_t *value = cell->text                           ? d9_json_path(context, arena, cell->text)
+                            : is_whole(&table->columns[c], cell) ? json_integer(cell->integer)
+                            : isfinite(cell->number)             ? json_real(cell->number)
+                                                                 : NULL;
             json_object_set_new(object, table->columns[c].key, value ? value : json_null());
         }
         json_array_append_new(rows, object);

@@ -5,7 +5,8 @@
  *   d9_report_table_set_text(&table, row, column, "celu"); d9_report_table_set_number(&table, row, column, 94.12)
  *
  * Texts and columns are not copied; they must live as long as the table. TSV writes numbers with 10 significant
- * digits, the page with the column's decimals. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
+ * digits, the page with the column's decimals. Whole numbers in columns without decimals are written exactly, in JSON
+ * as integers. NAN is an empty cell in TSV, null in JSON and a dash on the page. */
 #pragma once
 
 #include "core/arena.h"
@@ -28,6 +29,7 @@ typedef struct d9_report_table_cell {
     const char *text; /* NULL: the cell shows `number` */
     const char *link; /* relative to the page; NULL: none */
     double number;
+    int64_t integer; /* the exact value if `number` is its nearest double; otherwise not used */
 } d9_report_table_cell;
 
 typedef struct d9_report_table {
@@ -51,6 +53,7 @@ void d9_report_table_set_number(d9_report_table *table, int row, int column, dou
 void d9_report_table_set_row(d9_report_table *table, int row, const d9_report_table_cell *cells, size_t bytes);
 d9_report_table_cell d9_text_cell(const char *text); /* NULL: an empty text */
 d9_report_table_cell d9_real_cell(double number);
+d9_report_table_cell d9_integer_cell(int64_t number);
 
 /* Adds the table as TSV. */
 void d9_report_table_tsv(const d9_report_table *table, d9_text *text);

@@ -184,7 +184,7 @@ static d9_status fill_run(d9_context *context, d9_report *report, const d9_repor
     d9_status status = D9_OK;
     const char *plan = json_string_value(json_object_get(run->result, "plan_sha256"));
     char *brief;
-    D9_TABLE_CELLS(table, row, d9_text_cell(report->arms[run->arm].label), d9_real_cell((double)run->seed),
+    D9_TABLE_CELLS(table, row, d9_text_cell(report->arms[run->arm].label), d9_integer_cell(run->seed),
                    d9_real_cell(run->score),
                    d9_real_cell(views ? d9_json_real(run->result, report->measure->name) : NAN),
                    d9_real_cell(run->difference), d9_real_cell(run->epoch_to_target), d9_real_cell(run->train_seconds),

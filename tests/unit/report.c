@@ -49,14 +49,14 @@ static void list_arm(const char *name, const char *baseline, const char *config_
 }
 
 /* Appends to `runs` a run of `arm` that is stored in the folder of the run of arm `of`; `at`: that folder's path. */
-static void list_run(const char *arm, int seed, const char *of, char at[256]) {
-    snprintf(at, 256, "runs/%s/seed%d", of, seed);
-    json_array_append_new(runs, json_pack("{s:s, s:i, s:s}", "arm", arm, "seed", seed, "folder", at));
+static void list_run(const char *arm, int64_t seed, const char *of, char at[256]) {
+    snprintf(at, 256, "runs/%s/seed%lld", of, (long long)seed);
+    json_array_append_new(runs, json_pack("{s:s, s:I, s:s}", "arm", arm, "seed", (json_int_t)seed, "folder", at));
 }
 
 /* Adds an arm with `count` finished runs with seeds from `first_seed` on. Their scores with TTA are `scores`; those
  * without are 1 less. The arm "NAME,train.epochs=N" trains for N epochs, others for 10. */
-static void add_arm(const char *name, const char *baseline, int first_seed, int count, const double *scores) {
+static void add_arm(const char *name, const char *baseline, int64_t first_seed, int count, const double *scores) {
     char at[256];
     const char *epochs = strstr(name, "train.epochs=");
     const double configured = epochs ? strtod(epochs + 13, NULL) : 10;
@@ -68,15 +68,14 @@ static void add_arm(const char *name, const char *baseline, int first_seed, int 
         list_run(name, first_seed + i, name, at);
         run_make_directory(folder, at);
         strcat(at, "/result.json");
-        write_json(
-            run_path(folder, at),
-            json_pack(
-                "{s:s, s:f, s:f, s:s, s:i, s:o, s:f, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, s:{s:s?}, s:{s:i}}}",
-                "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta, scores[i],
-                "config_hash", name, "seed", first_seed + i, "epochs", rows, "train_teraflop", teraflop,
-                "evaluation_teraflop", 0.5, "target", target, "data_digest", data_digest, "test_digest", test_digest,
-                "config", "train", "epochs", configured, "data", "validation", validation, "model", "name", network,
-                "eval", "streams", streams));
+        write_json(run_path(folder, at),
+                   json_pack("{s:s, s:f, s:f, s:s, s:I, s:o, s:f, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, "
+                             "s:{s:s?}, s:{s:i}}}",
+                             "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta,
+                             scores[i], "config_hash", name, "seed", (json_int_t)first_seed + i, "epochs", rows,
+                             "train_teraflop", teraflop, "evaluation_teraflop", 0.5, "target", target, "data_digest",
+                             data_digest, "test_digest", test_digest, "config", "train", "epochs", configured, "data",
+                             "validation", validation, "model", "name", network, "eval", "streams", streams));
     }
 }
 
@@ -260,6 +259,21 @@ static void assert_column(const char *table_name, const char *key, const char *w
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", row ? " " : "", text);
     }
     assert_string_equal(got, wanted);
+}
+
+/* Seeds have more digits than a double. */
+REPORT_TEST(test_seeds_are_exact) {
+    d9_text *tsv = test_text(), *html = test_text();
+    add_arm("alone", NULL, 9007199254740993, 2, low);
+    read_report();
+    const d9_report_table *table = find_table("runs");
+    d9_report_table_tsv(table, tsv), d9_report_table_html(table, html);
+    assert_string_equal(field_of(d9_text_get(tsv), "seed", 0), "9007199254740993");
+    assert_string_equal(field_of(d9_text_get(tsv), "seed", 1), "9007199254740994");
+    assert_holds(d9_text_get(html), "data-value=\"9007199254740993\">9007199254740993</td>");
+    json_t *rows = run_json(d9_report_table_json(&context, &report->arena, table));
+    assert_true(json_integer_value(json_object_get(json_array_get(rows, 0), "seed")) == 9007199254740993);
+    assert_true(json_is_real(json_object_get(json_array_get(rows, 0), "accuracy")));
 }
 
 /* If there are many classes, the table lists those that are predicted worst. The runs need not have predicted the same
