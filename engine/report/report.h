@@ -29,7 +29,7 @@ typedef struct d9_report_run {
     const char *failure;                   /* message of failure.json; NULL: none */
     double score;                          /* in report->measure */
     double train_seconds, process_seconds; /* NAN: not recorded */
-    double epoch_to_target;                /* NAN: not reached */
+    double epoch_to_target;                /* first epoch that reached the arm's target; NAN: not reached */
     double difference; /* from the baseline's run of this seed, else from its mean; NAN: no comparable baseline */
 } d9_report_run;
 

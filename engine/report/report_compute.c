@@ -26,6 +26,21 @@ double d9_report_mean_of(const d9_report *report, const d9_report_arm *arm, int 
 
 /* ---- the runs of an arm ---- */
 
+/* Finds the first epoch that reached the arm's target in the recorded epochs of a run that was trained for another
+ * target. */
+static void find_epoch_to_target(const d9_report *report, const d9_report_arm *arm, d9_report_run *run) {
+    size_t i;
+    const json_t *row;
+    const double own = d9_json_real(run->result, "target");
+    if (isnan(own) || own == arm->target) return;
+    run->epoch_to_target = NAN;
+    json_array_foreach(json_object_get(run->result, "epochs"), i, row) {
+        if (!d9_measure_reaches(report->measure, d9_json_score(row, report->measure), arm->target)) continue;
+        run->epoch_to_target = d9_json_real(row, "epoch");
+        return;
+    }
+}
+
 static d9_status collect_runs(d9_context *context, d9_report *report, int index) {
     d9_status status = D9_OK;
     d9_report_arm *arm = &report->arms[index];
@@ -58,6 +73,8 @@ static d9_status collect_runs(d9_context *context, d9_report *report, int index)
         if (!isnan(target)) arm->target = target;
     }
     if (differ || isnan(arm->target)) arm->target = report->target; /* the runs differ or record none */
+    for (int r = 0; r < report->run_count; r++)
+        if (report->runs[r].arm == index) find_epoch_to_target(report, arm, &report->runs[r]);
     for (int i = 0; i < arm->count; i++) arm->met += d9_measure_reaches(report->measure, arm->scores[i], arm->target);
     arm->trained_epochs = arm->count > 0 ? trained / arm->count : NAN;
     arm->teraflop = arm->count > 0 ? teraflop / arm->count : NAN;

@@ -13,6 +13,7 @@ static const char *kind = "grid"; /* of the next experiment.json */
 static double teraflop = 1;       /* TFLOP of training of each run of the next arms */
 static json_t *arms, *runs;       /* of the next experiment.json */
 static int stops_after = 1000;    /* epochs after which the runs of the next arms stop early */
+static double growth;             /* score of epoch N of the next arms, divided by N; 0: epochs were not evaluated */
 /* Written to the records of the next arms: data.validation, eval.streams, model.name, digests (NULL: null). */
 static int validation, streams;
 static const char *network, *data_digest, *test_digest;
@@ -28,7 +29,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     d9_report_free(&context, report), json_decref(arms), json_decref(runs);
-    report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1;
+    report = NULL, measured = "accuracy", target = 94, kind = "grid", teraflop = 1, growth = 0;
     data_digest = test_digest = network = NULL, streams = validation = 0;
     return 0;
 }
@@ -64,16 +65,19 @@ static void add_arm(const char *name, const char *baseline, int64_t first_seed, 
     for (int i = 0; i < count; i++) {
         json_t *rows = json_array();
         for (int row = 1; row < configured + 1 && row <= stops_after; row++)
-            json_array_append_new(rows, json_pack("{s:i}", "epoch", row));
+            json_array_append_new(rows, json_pack("{s:i, s:o}", "epoch", row, measured,
+                                                  growth > 0 ? json_real(growth * row) : json_null()));
         list_run(name, first_seed + i, name, at);
         run_make_directory(folder, at);
         strcat(at, "/result.json");
         write_json(run_path(folder, at),
-                   json_pack("{s:s, s:f, s:f, s:s, s:I, s:o, s:f, s:f, s:f, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, "
+                   json_pack("{s:s, s:f, s:f, s:s, s:I, s:o, s:f, s:f, s:f, s:o, s:s?, s:s?, s:{s:{s:f}, s:{s:i}, "
                              "s:{s:s?}, s:{s:i}}}",
                              "measure", measured, measured, scores[i] - 1, d9_measure_find(measured)->name_tta,
                              scores[i], "config_hash", name, "seed", (json_int_t)first_seed + i, "epochs", rows,
-                             "train_teraflop", teraflop, "evaluation_teraflop", 0.5, "target", target, "data_digest",
+                             "train_teraflop", teraflop, "evaluation_teraflop", 0.5, "target", target,
+                             "epoch_to_target",
+                             growth > 0 ? json_integer((json_int_t)ceil(target / growth)) : json_null(), "data_digest",
                              data_digest, "test_digest", test_digest, "config", "train", "epochs", configured, "data",
                              "validation", validation, "model", "name", network, "eval", "streams", streams));
     }
@@ -274,6 +278,16 @@ REPORT_TEST(test_seeds_are_exact) {
     json_t *rows = run_json(d9_report_table_json(&context, &report->arena, table));
     assert_true(json_integer_value(json_object_get(json_array_get(rows, 0), "seed")) == 9007199254740993);
     assert_true(json_is_real(json_object_get(json_array_get(rows, 0), "accuracy")));
+}
+
+/* If the target was changed between runs, the epochs are those that reached the new one, as in the verdict. */
+REPORT_TEST(test_epochs_reach_a_changed_target) {
+    growth = 10;
+    for (int seed = 1; seed <= 3; seed++) target = 25 + 20 * seed, add_arm("alone", NULL, seed, 1, low);
+    json_array_remove(arms, 2), json_array_remove(arms, 1);
+    read_report();
+    assert_true(report->arms[0].target == 85);
+    assert_column("runs", "epoch_to_target", "9 9 9");
 }
 
 /* If there are many classes, the table lists those that are predicted worst. The runs need not have predicted the same
