@@ -20,6 +20,7 @@
 
 typedef struct tally {
     int64_t counts[D9_RUN_DONE + 1]; /* number of runs in each state, indexed by d9_run_kind */
+    int64_t without_model;           /* number of runs whose state has without_model */
     int64_t failed_here;             /* number of failed runs; with --shard, of this shard */
     int64_t failed_index;            /* the first of them; -1: none */
     d9_run_state failed;             /* its state */
@@ -38,6 +39,7 @@ static d9_status count_states(const d9_runs *runs, tally *tally,
         if (d9_runs_is_search(runs) && runs->seen[i].kind == D9_RUN_WAITING) continue;
         D9_TRY(d9_run_read_state(&runs->cli->context, runs->experiment, runs->out, i, &state));
         tally->counts[state.kind]++;
+        tally->without_model += state.without_model;
         if (show) show(runs, i, &state, rows);
         if (state.kind != D9_RUN_FAILED || !d9_work_has(&runs->work, i) || tally->failed_here++ > 0) continue;
         tally->failed_index = i;
@@ -256,7 +258,7 @@ static d9_status print_json(const d9_runs *runs, tally *tally) {
     return status;
 }
 
-/* Prints "4 of 6 done, 1 running, 1 failed". */
+/* Prints "4 of 6 done, 1 running, 1 failed", and a note if finished runs lack the model that `keep` asks for. */
 static void print_tally(const d9_runs *runs, const tally *tally) {
     d9_cli_print(runs->cli, "runs       %lld", (long long)tally->counts[D9_RUN_DONE]);
     if (!d9_runs_is_search(runs)) d9_cli_print(runs->cli, " of %lld", (long long)runs->count);
@@ -265,6 +267,11 @@ static void print_tally(const d9_runs *runs, const tally *tally) {
         if (tally->counts[kinds[k]])
             d9_cli_print(runs->cli, ", %lld %s", (long long)tally->counts[kinds[k]], d9_run_kind_name(kinds[k]));
     d9_cli_print(runs->cli, "\n");
+    if (tally->without_model > 0)
+        d9_cli_print(runs->cli,
+                     "note       %lld finished run%s kept no model, because keep was none; delete a run's folder "
+                     "(%s/runs/ARM/seedN) and repeat the command to train it again\n",
+                     (long long)tally->without_model, d9_text_plural(tally->without_model), runs->out);
 }
 
 d9_status d9_runs_show_status(const d9_runs *runs) {

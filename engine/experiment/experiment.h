@@ -151,6 +151,7 @@ typedef struct d9_run_state {
     double process_seconds, teraflop;       /* if done and recorded, otherwise NAN. process_seconds: of a resumed run,
                                                of all its processes. teraflop: of training and one evaluation */
     int64_t views;                          /* test-time augmentation views, if done; 0: not recorded */
+    bool without_model;                     /* done, with keep: none, but the experiment keeps models */
     d9_status failure;                      /* if failed */
     char message[1024];                     /* if failed */
 } d9_run_state;

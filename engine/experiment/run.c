@@ -98,6 +98,8 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
     state->score = d9_json_real(result, state->measure->name);
     state->score_tta = d9_json_real(result, state->measure->name_tta);
     state->views = json_integer_value(json_object_get(result, "views"));
+    const char *keep = json_string_value(json_object_get(json_object_get(result, "config"), "keep"));
+    state->without_model = self->experiment->keep != D9_KEEP_NONE && keep && strcmp(keep, "none") == 0;
     state->train_seconds = d9_json_real(result, "train_seconds");
     state->process_seconds = process_seconds_of(result);
     state->teraflop = d9_json_real(result, "train_teraflop") + d9_json_real(result, "evaluation_teraflop");

@@ -101,6 +101,15 @@ mv "$(printf "it's\na \033 run")" runs/short && [ -f runs/short/report.html ] ||
 rm -r runs/short/report runs/short/report.html
 json runs/short/experiment.json 'sorted(d["seeds"]) == [1, 2, 3]'
 
+# ---- models that finished runs did not keep: a note says how many, and how to get them ----
+sed 's/^seeds: 2/seeds: 3\nkeep: model/' short.yaml >kept.yaml
+prints '^note       6 finished runs .* keep .*runs/short/runs/ARM/seedN' "$dawn9" experiment kept.yaml
+rm -r runs/short/runs/one/seed3
+prints '^note       5 finished runs .* keep ' "$dawn9" experiment kept.yaml --quiet
+[ -s runs/short/runs/one/seed3/model.safetensors ] || fail "a run that was deleted has no model"
+accepts "$dawn9" experiment short.yaml --seeds 3 --status
+hides '^note'
+
 # ---- the last run of a process equals a separate run ----
 accepts "$dawn9" experiment short.yaml --seeds 4 --quiet --out batch
 accepts "$dawn9" train tiny.yaml --without flip --seed 4 --quiet --out alone
