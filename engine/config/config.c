@@ -32,8 +32,18 @@ done:
     return status;
 }
 
-static d9_status reject_experiment(d9_context *context, const d9_tree *root) {
+/* Rejects an experiment and, because JSON is YAML, the result of a run and the record of an experiment. */
+static d9_status reject_other_files(d9_context *context, const d9_tree *root) {
     static const char *const keys[] = {"config", "question", "arms", "grid"};
+    const d9_tree *config = d9_tree_find(root, "config"), *arms = d9_tree_find(root, "arms");
+    if (config && config->kind == D9_TREE_MAP && config->key_place.line > 0)
+        return d9_tree_fail_key(context, config,
+                                "no configuration has this key: this is the result of a run; its configuration is "
+                                "config.yaml in the same folder, and compare and report take the folder");
+    if (arms && arms->kind == D9_TREE_LIST && arms->key_place.line > 0)
+        return d9_tree_fail_key(context, arms,
+                                "no configuration has this key: this is the record of an experiment; compare and "
+                                "report take its folder");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const d9_tree *node = d9_tree_find(root, keys[i]);
         if (node && node->key_place.line > 0)
@@ -49,7 +59,7 @@ static d9_status bind_sections(d9_context *context, d9_config *config, d9_tree *
     const char *others[OTHERS_MAX] = {"base", "model", "tricks", "ablate"};
     d9_status status = D9_OK;
     d9_tree *map;
-    D9_TRY(reject_experiment(context, root));
+    D9_TRY(reject_other_files(context, root));
     for (int i = 1; d9_section_at(i); i++) others[i + 3] = d9_section_at(i)->name;
     for (int i = 0; d9_section_at(i); i++) {
         const d9_binding binding = {d9_section_at(i)->options, config};

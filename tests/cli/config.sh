@@ -27,7 +27,14 @@ rejects 2 'bad.yaml:9:1 batch_size train.batch_size' $train bad.yaml
 rejects 2 'bad.yaml:9:1 train:.{batch_size:' $train bad.yaml
 rejects 2 'lr:.{peak:' $train tiny.yaml --set 'train={lr.peak: 1}'
 printf 'config: tiny.yaml\nseeds: 2\n' >experiment.yaml
-rejects 2 'experiment.yaml:1:1' $train experiment.yaml
+rejects 2 'experiment.yaml:1:1 dawn9.experiment' $train experiment.yaml
+# Records are JSON, which is YAML: what was meant is the configuration beside them, or their folder.
+mkdir run && echo '{"title": "x", "config": {"train": {"epochs": 1}}, "rules": []}' >run/result.json
+echo '{"question": null, "arms": [], "grid": {}}' >run/experiment.json
+for command in "$train" "$dawn9 config" "$dawn9 compare tiny.yaml"; do
+    rejects 2 'run/result.json:1:16 config.yaml folder' $command run/result.json
+    rejects 2 'run/experiment.json:1:20 record folder' $command run/experiment.json
+done
 rejects 2 'tiny.yaml:[0-9]+:1' "$dawn9" experiment tiny.yaml
 rejects 2 'experimnt.yaml experiment.yaml' "$dawn9" experiment experimnt.yaml
 rejects 2 'tinny.yaml tiny.yaml' "$dawn9" ablate tinny.yaml
