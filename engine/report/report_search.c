@@ -211,8 +211,11 @@ void d9_report_judge_search(const d9_report *report, d9_text *text) {
         last = arm;
         on++;
     }
-    d9_text_add(text, "%d of %d trials finished rung %d, the highest that was reached; %d failed.", finished, trials,
-                highest, failed);
+    if (highest > 0)
+        d9_text_add(text, "%d of %d trials finished rung %d, the highest that was reached; %d failed.", finished,
+                    trials, highest, failed);
+    else
+        d9_text_add(text, "None of %d trials has finished rung 1; %d failed.", trials, failed);
     if (best) {
         d9_text_add(text, " Of these %s is best: ", best->label);
         add_arm(report, best, text);

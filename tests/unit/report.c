@@ -662,6 +662,15 @@ REPORT_TEST(test_a_search_has_trials_and_a_frontier) {
     assert_holds(report->verdict, "3 configurations, from 70.00% with 8.5 TFLOP to 90.00% with 40.5 TFLOP");
 }
 
+/* If no trial has finished the first rung, there is no highest rung that was reached. */
+REPORT_TEST(test_a_search_may_end_in_its_first_rung) {
+    kind = "search";
+    list_arm("a,train.epochs=1", NULL, "a1"), add_trial("a,train.epochs=4", 40, 90);
+    read_report();
+    assert_column("trials", "rung", "0");
+    assert_holds(report->verdict, "None of 1 trials has finished rung 1");
+}
+
 /* A lower perplexity is better. */
 REPORT_TEST(test_the_frontier_follows_the_measure) {
     kind = "search", measured = "perplexity";
