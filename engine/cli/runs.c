@@ -208,6 +208,7 @@ static d9_status open_runs(d9_cli *cli, const d9_experiment *experiment, const d
         : options->ranks.given && (options->workers.given || options->devices)
             ? "--ranks: not with --workers or --devices; --slurm trains several runs at a time"
         : options->time && (!options->dry_run || tasks) ? "--time: only with --dry-run, without --slurm or --commands"
+        : options->time && options->json                ? "--time: not with --json, which prints the plan without times"
         : options->pack.given && !tasks && !options->shard ? "--pack: only with --slurm, --commands or --shard"
         : tasks && options->shard                          ? "--shard: the tasks are shards already"
         : slurm && options->commands         ? "--commands: prints the tasks that --slurm submits; give one"

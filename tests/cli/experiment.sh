@@ -39,6 +39,7 @@ rejects 2 '--time --dry-run' "$dawn9" experiment short.yaml --time
 rejects 2 '--status --dry-run' "$dawn9" experiment short.yaml --dry-run --status
 rejects 2 '--commands --slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --slurm --commands
 rejects 2 '--json --commands' "$dawn9" experiment short.yaml --commands --json
+rejects 2 '--time --json' "$dawn9" experiment short.yaml --dry-run --json --time
 rejects 2 '--json --slurm --dry-run' "$dawn9" experiment short.yaml --json --slurm --dry-run
 for option in slurm commands retry; do rejects 2 "--status --$option" "$dawn9" experiment short.yaml --status --$option; done
 accepts "$dawn9" experiment short.yaml --dry-run --shard 2/3
