@@ -129,7 +129,7 @@ const char *d9_cli_shell_word(d9_cli *cli, const char *path);
 /* Prints a suggested next command, "report     build/dawn9 report runs/first", with dawn9 as in cli->words[0]. */
 void d9_cli_print_next(d9_cli *cli, const char *command, const char *path);
 /* Sets *out to the folder runs/TITLESUFFIX, where slashes, a leading dot and characters that are not in `allowed`
- * (unless NULL) are replaced by dashes. */
+ * (unless NULL) are replaced by dashes. D9_USAGE if TITLESUFFIX is too long for the name of a folder. */
 D9_MUST_USE d9_status d9_cli_default_out(d9_cli *cli, const char *title, const char *suffix, const char *allowed,
                                          const char **out);
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.

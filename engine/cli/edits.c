@@ -2,6 +2,7 @@
  * messages and names of folders. */
 #include "cli/cli.h"
 #include "core/system.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,13 @@ d9_status d9_cli_default_out(d9_cli *cli, const char *title, const char *suffix,
                              const char **out) {
     static const char above[] = "runs/";
     char *made;
+    const size_t bytes = strlen(title) + strlen(suffix);
+    if (bytes > NAME_MAX)
+        return d9_fail(
+            &cli->context, D9_USAGE,
+            "title: the folder runs/%.20s... would have a name of %zu bytes, at most %d; shorten the title or "
+            "give --out",
+            title, bytes, NAME_MAX);
     const d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "%s%s%s", above, title, suffix);
     if (status != D9_OK) return status;
     *out = made;

@@ -283,6 +283,10 @@ rejects 2 '4/3 I/N' "$dawn9" experiment short.yaml --out x --shard 4/3
 rejects 2 '0,,1' "$dawn9" experiment short.yaml --out x --devices 0,,1
 rejects 2 '1 N' "$dawn9" experiment short.yaml --out x --seed 3
 rejects 2 '--slurm' "$dawn9" experiment short.yaml --out x --sbatch=-n1
+long=$(printf '%0300d' 0 | tr 0 t)
+sed "s/title: short/title: $long/" short.yaml >long.yaml
+rejects 2 'title 300 255 --out' "$dawn9" experiment long.yaml
+rejects 2 'title 306 255 --out' "$dawn9" train tiny.yaml --set title=$long
 rejects 6 '/proc' "$dawn9" experiment short.yaml --out /proc/none
 
 # ---- the files of experiments/ ----
