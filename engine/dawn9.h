@@ -6,8 +6,8 @@
  *
  * Every function that can fail returns a dawn9_status; the sentence that says what was wrong is in dawn9_message until
  * the next call. No function prints, exits, installs a signal handler or has mutable global state. A handle must be
- * freed before its context is closed. Pointers may be NULL where the text says so; freeing NULL is fine. Images are
- * unsigned bytes, with the colour channels red, green, blue.
+ * freed before its context is closed, but not by a callback of a call that uses it. Pointers may be NULL where the text
+ * says so; freeing NULL is fine. Images are unsigned bytes, with the colour channels red, green, blue.
  *
  * Threads may share a context: a call that returns a status, or frees a configuration or model, waits for another
  * thread's call with the context or with a handle made with it. Different contexts may be used at the same time.
@@ -63,7 +63,8 @@ DAWN9_API void dawn9_on_warning(dawn9_context *context, dawn9_warning_callback *
 
 /* Sets the callback that is called before each view of each batch of an evaluation or a prediction, also in
  * dawn9_train. Returning anything but 0 stops the call, which then returns DAWN9_STOPPED. NULL, the initial state: no
- * callback. */
+ * callback. A callback cannot use the model that is being evaluated or predicts: dawn9_evaluate, dawn9_predict,
+ * dawn9_predict_texts and dawn9_features of it return DAWN9_USAGE, and dawn9_model_free does nothing. */
 typedef int dawn9_batch_callback(void *user);
 DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void *user);
 

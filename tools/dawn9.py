@@ -321,8 +321,8 @@ class Model:
             self._context.call(self._get, function, *arguments)
 
     def close(self):
-        """Frees the model, after the calls of other threads. Any later call but close raises ValueError, and so does
-        close in a signal handler that interrupts a call of this thread."""
+        """Frees the model, after the calls of other threads. Any later call but close raises ValueError. In a signal
+        handler that interrupts a call of this model, close raises ValueError, and evaluate, predict and features Error."""
         self._context.close()
 
     def __reduce__(self):

@@ -37,6 +37,7 @@ struct dawn9_model {
     d9_safetensors *file;        /* the decoded `bytes` */
     d9_description *description; /* metadata of `file` */
     d9_predictor predictor;      /* opened by the first prediction; predictor.context is NULL before */
+    int calls; /* evaluations and predictions that have begun; the second one is called by a callback of the first */
 };
 
 /* Switch the calling thread to the C locale and to regions of a fixed number of threads, in place of the host program's

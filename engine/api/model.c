@@ -56,6 +56,7 @@ void dawn9_model_free(dawn9_model *model) {
     dawn9_context *outer = model->outer;
     d9_context *context = model->context;
     pthread_mutex_lock(&outer->lock);
+    if (model->calls > 0) goto done; /* a callback of a call that computes with the model */
     if (model->predictor.context) d9_predictor_close(&model->predictor);
     dawn9_config_free(model->config);
     d9_description_free(context, model->description);
@@ -63,6 +64,7 @@ void dawn9_model_free(dawn9_model *model) {
     d9_release(context, model->bytes);
     d9_release(context, model->name);
     d9_release(context, model);
+done:
     pthread_mutex_unlock(&outer->lock);
 }
 
@@ -82,17 +84,33 @@ const char *dawn9_model_class_name(const dawn9_model *model, int64_t label) {
 
 const char *dawn9_model_config(const dawn9_model *model) { return dawn9_config_text(model->config); }
 
+/* ---- calls that compute ---- */
+
+/* d9_api_begin and d9_api_end for a call that computes with the model. Fails if it is made by a callback of another
+ * such call, whose plan and samples it would replace. */
+static d9_status begin_call(dawn9_model *model) {
+    d9_context *context = d9_api_begin(model->outer);
+    if (model->calls++ == 0) return D9_OK;
+    return d9_fail(context, D9_USAGE, "%s: this model is computing; its callbacks may use other models, not this one",
+                   model->name);
+}
+static dawn9_status end_call(dawn9_model *model, d9_status status) {
+    model->calls--;
+    return d9_api_end(model->outer, status);
+}
+
 /* ---- evaluation ---- */
 
 dawn9_status dawn9_evaluate(dawn9_model *model, dawn9_evaluation *evaluation) {
     d9_status status;
-    d9_context *context = d9_api_begin(model->outer);
+    d9_context *context = model->context;
     const d9_config *config = model->config->inner;
     d9_session session = {0};
     d9_evaluation found = {0};
     d9_provenance known;
     d9_session_options options = {
         .config = config, .seed = (uint64_t)config->seed, .program = {.eval_only = true}, .no_train = true};
+    D9_TRY(begin_call(model));
     D9_TRY(d9_description_check_normalize(context, model->description, model->name, config));
     D9_TRY(d9_description_provenance(context, model->description, model->name, config, &known));
     D9_TRY(d9_config_dataset(context, config, &known, d9_description_words(model->description), &options.dataset));
@@ -112,7 +130,7 @@ done:
     d9_evaluation_free(context, &found);
     if (session.context) d9_session_close(&session);
     d9_dataset_free(context, options.dataset);
-    return d9_api_end(model->outer, status);
+    return end_call(model, status);
 }
 
 /* ---- prediction ---- */
@@ -204,12 +222,12 @@ done:
 
 static dawn9_status predict_samples(dawn9_model *model, const samples *given, int32_t *labels, float *probabilities) {
     d9_status status;
-    (void)d9_api_begin(model->outer);
+    D9_TRY(begin_call(model));
     D9_TRY(check_samples(model, given));
     D9_TRY(open_predictor(model, given->count, false));
     D9_TRY(predict(model, given, labels, probabilities, NULL));
 done:
-    return d9_api_end(model->outer, status);
+    return end_call(model, status);
 }
 
 dawn9_status dawn9_predict(dawn9_model *model, const uint8_t *images, int64_t count, int32_t *labels,
@@ -225,12 +243,12 @@ dawn9_status dawn9_predict_texts(dawn9_model *model, const char *const *texts, i
 
 dawn9_status dawn9_features(dawn9_model *model, const uint8_t *images, int64_t count, int64_t *width, float *features) {
     d9_status status;
-    (void)d9_api_begin(model->outer);
     const samples given = {.images = images, .count = count};
+    D9_TRY(begin_call(model));
     D9_TRY(check_samples(model, &given));
     D9_TRY(open_predictor(model, count, true));
     if (width) *width = model->predictor.features;
     if (features) D9_TRY(predict(model, &given, NULL, NULL, features));
 done:
-    return d9_api_end(model->outer, status);
+    return end_call(model, status);
 }

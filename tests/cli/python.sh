@@ -118,6 +118,9 @@ assert time.monotonic() - started < 1.7 * whole, "a prediction goes on after a s
 signal.signal(signal.SIGALRM, lambda *_: again.close())
 signal.setitimer(signal.ITIMER_REAL, whole / 10)
 rejected(ValueError, "cannot close it", again.predict, many)
+signal.signal(signal.SIGALRM, lambda *_: again.features(images[:2]))
+signal.setitimer(signal.ITIMER_REAL, whole / 10)
+assert rejected(dawn9.Error, "computing", again.predict, many).status == 2
 assert (again.predict(images)[1] == probabilities).all()
 import warnings
 untested = images[1:4], labels[1:4] * 0 # of class 0 alone

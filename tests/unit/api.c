@@ -314,6 +314,57 @@ TEST_WITH(dawn9_context *context, calls_in_callbacks, set_up) {
     dawn9_config_free(config), dawn9_model_free(model);
 }
 
+typedef struct own_calls { /* user of use_computing_model: it calls `model`, which computes, and `other` */
+    dawn9_context *context;
+    dawn9_model *model, *other;
+    const uint8_t *images;
+    bool within; /* a call of the callback is running */
+    int batches;
+} own_calls;
+
+static int use_computing_model(void *user) {
+    own_calls *o = user;
+    dawn9_context *c = o->context;
+    dawn9_evaluation evaluation;
+    int64_t width;
+    int32_t label;
+    if (o->within) return 0;
+    o->within = true;
+    o->batches++;
+    dawn9_model_free(o->model); /* does nothing */
+    assert_rejected(c, dawn9_predict(o->model, o->images, 1, &label, NULL), DAWN9_USAGE, "computing");
+    assert_rejected(c, dawn9_predict_texts(o->model, NULL, 0, NULL, NULL), DAWN9_USAGE, "computing");
+    assert_rejected(c, dawn9_features(o->model, o->images, 1, &width, NULL), DAWN9_USAGE, "computing");
+    assert_rejected(c, dawn9_evaluate(o->model, &evaluation), DAWN9_USAGE, "computing");
+    assert_ok(c, dawn9_model_save(o->model, run_path(folder, "within.safetensors")));
+    assert_ok(c, dawn9_predict(o->other, o->images, 1, &label, NULL));
+    o->within = false;
+    return 0;
+}
+
+/* A callback cannot use the model that computes, whose results stay the same; it may save it, and use another model. */
+TEST_WITH(dawn9_context *context, a_model_that_computes_is_not_used_by_its_callbacks, set_up) {
+    own_calls calls = {.context = context};
+    float before[TEST * CLASSES], after[TEST * CLASSES];
+    dawn9_evaluation first, second;
+    d9_context inner;
+    d9_dataset *dataset = load_synthetic(&inner);
+    dawn9_config *config = parse(context, (const char *const[]){"train.epochs=0.3", NULL});
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &calls.model));
+    assert_ok(context, dawn9_train(context, config, NULL, NULL, &calls.other));
+    assert_ok(context, dawn9_predict(calls.model, dataset->test.images, TEST, NULL, before));
+    assert_ok(context, dawn9_evaluate(calls.model, &first));
+    calls.images = dataset->train.images;
+    dawn9_on_batch(context, use_computing_model, &calls);
+    assert_ok(context, dawn9_predict(calls.model, dataset->test.images, TEST, NULL, after));
+    assert_ok(context, dawn9_evaluate(calls.model, &second));
+    assert_true(calls.batches > 4 && first.score == second.score && first.score_tta == second.score_tta);
+    assert_memory_equal(before, after, sizeof before);
+    dawn9_on_batch(context, NULL, NULL);
+    dawn9_model_free(calls.model), dawn9_model_free(calls.other), dawn9_config_free(config);
+    d9_dataset_free(&inner, dataset);
+}
+
 /* With keep: best, the model is that of the best epoch, both without a folder and if a run was stopped in a later epoch
  * and resumed. */
 TEST_WITH(dawn9_context *context, keeps_the_model_of_the_best_epoch, set_up) {
