@@ -137,9 +137,28 @@ def version():
     return _lib.dawn9_version().decode()
 
 
+def _end_child(error):
+    """Ends a child of fork as a program ends: by an exception, or with status 0 if `error` is None."""
+    code = 0 if error is None else 1
+    try:
+        if isinstance(error, SystemExit) and isinstance(error.code, (int, type(None))):
+            code = error.code or 0
+        elif isinstance(error, SystemExit):
+            print(error.code, file=sys.stderr)
+        elif error is not None:
+            sys.excepthook(type(error), error, error.__traceback__)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code & 255)
+
+
 class _Signals:
-    """Keeps what Python's signal handlers raise while C computes, because no exception passes through C. Handlers run
-    where C calls Python back, in the main thread alone."""
+    """Keeps what Python's signal handlers and callbacks raise while C computes, because no exception passes through C.
+    Handlers run where C calls Python back, in the main thread alone."""
+
+    def __init__(self, process=None):
+        self.process = process  # number of the process that trains; None: the call does not train
 
     def __enter__(self):
         self.raised, self.passes, self.before = [], False, {}  # passes: a callback runs, which catches exceptions
@@ -149,6 +168,13 @@ class _Signals:
                     self.before[number] = signal.getsignal(number)
                     signal.signal(number, self._handle)
         return self
+
+    def stops(self, told=False):
+        """What a callback returns to C: 1 to stop the call. A child of fork ends here instead of training on, because the
+        run and its folder are its parent's."""
+        if self.process not in (None, os.getpid()):
+            _end_child(self.raised[0] if self.raised else None)
+        return int(bool(told) or bool(self.raised))
 
     def _handle(self, number, frame):
         try:
@@ -192,7 +218,7 @@ class _Context:
         if _lib.dawn9_open(c.byref(self.handle)) != 0:
             raise MemoryError("no memory for a dawn9 context")
         _lib.dawn9_on_warning(self.handle, self.on_warning, None)
-        self.on_batch = _BATCH(lambda _: int(bool(calls[-1].raised)))  # a signal handler runs when Python is called
+        self.on_batch = _BATCH(lambda _: calls[-1].stops())  # a signal handler runs when Python is called
         _lib.dawn9_on_batch(self.handle, self.on_batch, None)
         _contexts.add(self)
 
@@ -206,8 +232,8 @@ class _Context:
             raise Error(message, status)
 
     @contextlib.contextmanager
-    def signals(self):
-        with _Signals() as signals:
+    def signals(self, process=None):
+        with _Signals(process) as signals:
             self.calls.append(signals)
             try:
                 yield signals
@@ -438,7 +464,7 @@ def _run(config, settings, folder, overwrite, progress):
         raise ValueError("folder is empty; None, the default, is no record")
     context, result = _Context(), _Result()
     loaded = _load_config(context, config, settings)
-    with context.signals() as signals:
+    with context.signals(os.getpid()) as signals:
 
         def call(_, at):
             try:
@@ -449,10 +475,10 @@ def _run(config, settings, folder, overwrite, progress):
                     told = progress and progress(at.contents.step, at.contents.steps, at.contents.loss, _dictionary(epoch.contents) if epoch else None)
                 finally:
                     signals.passes = False
-                return int(bool(told) or bool(signals.raised))
+                return signals.stops(told)
             except BaseException as error:  # pylint: disable=broad-except
                 signals.raised.append(error)
-                return 1
+                return signals.stops()
 
         options = _TrainOptions(folder=None if folder is None else _path(folder), overwrite=int(overwrite), progress=_CALLBACK(call))
         status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(context.model))
@@ -472,7 +498,8 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     test: (images, labels) to evaluate on; default: a sixth, drawn at random by position. set: as --set, for
     example ["train.epochs=3"]. folder: for the record of the run; None: no record. overwrite: delete a run that is
     there. progress(step, steps, loss, epoch): called after each step with epoch None, and after each epoch with a
-    dictionary of its results; a true return value stops the run. Returns the model and a dictionary of the result."""
+    dictionary of its results; a true return value stops the run. A child of os.fork made by progress ends where progress
+    returns or raises, and the run is its parent's. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         if labels is not None or test is not None:

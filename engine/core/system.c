@@ -437,12 +437,6 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     }
 }
 
-void d9_lock_free(d9_context *context, const char *path, int lock) {
-    if (lock < 0) return;
-    context->system->remove(context->system->user, path);
-    context->system->close(context->system->user, lock);
-}
-
 int64_t d9_lock_holder(d9_context *context, const char *path) {
     d9_context quiet = *context; /* a lock file that has been removed in the meantime has no holder */
     uint8_t *bytes = NULL;
@@ -451,6 +445,13 @@ int64_t d9_lock_holder(d9_context *context, const char *path) {
     if (d9_file_read(&quiet, path, &bytes, &size) == D9_OK) holder = strtoll((const char *)bytes, NULL, 10);
     d9_release(&quiet, bytes);
     return holder;
+}
+
+void d9_lock_free(d9_context *context, const char *path, int lock) {
+    if (lock < 0) return;
+    const int64_t holder = d9_lock_holder(context, path);
+    if (holder == 0 || holder == getpid()) context->system->remove(context->system->user, path);
+    context->system->close(context->system->user, lock);
 }
 
 bool d9_lock_is_held(d9_context *context, const char *path) {

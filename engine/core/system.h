@@ -76,7 +76,8 @@ D9_MUST_USE d9_status d9_file_append(d9_context *context, const char *path, cons
 D9_MUST_USE d9_status d9_lock_take(d9_context *context, const char *path, int *lock);
 /* Number of the process that last took the lock; 0 if unknown. */
 int64_t d9_lock_holder(d9_context *context, const char *path);
-/* Frees the lock and removes the file; a `lock` of -1 is ignored. */
+/* Frees the lock and removes the file; a `lock` of -1 is ignored. In a child of fork, whose parent keeps the lock, it
+ * only closes the descriptor. */
 void d9_lock_free(d9_context *context, const char *path, int lock);
 /* True if any process, this one included, holds the lock. Creates no file; holds a free lock for a moment. */
 bool d9_lock_is_held(d9_context *context, const char *path);

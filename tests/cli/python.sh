@@ -202,6 +202,25 @@ assert not os.path.exists(folder)
 child_status = []
 dawn9.train("arrays.yaml", images, labels, set=["threads=2", "train.epochs=0.2"], progress=lambda *_: child_status.append(in_child()))
 assert child_status and not any(child_status), child_status
+# a child that raises in the callback, or returns from it, ends there, and does not touch the run of its parent
+def forks_at_step_2(ends):
+    def progress(step, steps, loss, epoch):
+        if step != 2 or epoch:
+            return
+        before = sorted(os.listdir("forked"))
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            sys.stderr = open(os.devnull, "w")
+            return ends()
+        child_status.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        assert sorted(os.listdir("forked")) == before and "lock" in before, before
+    return progress
+whole_run = dawn9.train("tiny.yaml")[1]["params_sha256"]
+for ends, code in ((lambda: sys.exit(3), 3), (lambda: sys.exit("no"), 1), (sys.exit, 0), (lambda: {}["mine"], 1), (lambda: None, 0)):
+    ran = dawn9.train("tiny.yaml", folder="forked", overwrite=True, progress=forks_at_step_2(ends))[1]
+    assert child_status[-1] == code and ran["params_sha256"] == whole_run, (child_status[-1], code)
 with again._context.lock:  # another thread computes while this process forks: the child says so
     def forks():
         child = os.fork()

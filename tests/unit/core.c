@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 /* ---- a system whose calls fail on demand ---- */
 
@@ -529,6 +530,21 @@ TEST_WITH(fixture *f, a_lock_has_one_holder, open_fixture, close_fixture) {
     assert_true(lock >= 0);
     assert_ints(f->system.lock(f->system.user, stale, path), -1, errno, ESTALE);
     d9_lock_free(&context, path, lock), close(stale);
+}
+
+TEST_WITH(fixture *f, a_child_of_fork_does_not_free_the_lock_of_its_parent, open_fixture, close_fixture) {
+    const char *path = in(f, "lock");
+    int lock, code = 1;
+    OK(d9_lock_take(&context, path, &lock));
+    const pid_t child = fork();
+    if (child == 0) {
+        d9_lock_free(&context, path, lock);
+        _exit(0);
+    }
+    assert_ints(waitpid(child, &code, 0), child, code, 0);
+    assert_true(d9_file_exists(&context, path) && d9_lock_is_held(&context, path));
+    d9_lock_free(&context, path, lock);
+    assert_false(d9_file_exists(&context, path));
 }
 
 /* If a launcher fails before a process of the run begins, only its log has the reason. */
