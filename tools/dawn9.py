@@ -61,6 +61,9 @@ class Error(Exception):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self):
+        return type(self), (*self.args, self.status), self.__dict__
+
 
 # ---- the library ----
 

@@ -173,8 +173,10 @@ with dawn9.Model("model.safetensors") as third:
     third.predict(images)
 third.close()
 import copy, pickle
-for clone in copy.copy, copy.deepcopy, pickle.dumps: # two owners of one handle would free it twice
-    rejected(TypeError, "copied", clone, third)
+for clone in copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)):
+    rejected(TypeError, "copied", clone, third) # two owners of one handle would free it twice
+    error = clone(rejected(dawn9.Error, "none.safetensors", dawn9.Model, "none.safetensors")) # as multiprocessing passes it
+    assert type(error) is dawn9.Error and "none.safetensors" in str(error) and error.status == 3, error
 rejected(ValueError, "closed", third.predict, images)
 rejected(ValueError, "closed", lambda: third.config)
 import gc
