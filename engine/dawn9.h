@@ -73,7 +73,7 @@ DAWN9_API void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *call
 /* Loads a YAML file. A name such as "dawn94.yaml" that is not a file in the current folder, or in configs/ or
  * configs/ladder/ there, means the file installed with dawn9. `set` changes options, as --set of the command does:
  * "KEY=VALUE" strings, then NULL; or NULL for no changes.
- *     {"train.epochs=3", "threads=1", "data.path=images", "tricks.ema=off", "tricks.cutout={size: 8}", NULL}
+ *     {"train.epochs=3", "data.path=images", "tricks.ema=off", "tricks.cutout=on", "tricks.cutout.size=8", NULL}
  * Returns DAWN9_USAGE if the file cannot be read or the configuration is invalid. The message for an invalid value has
  * its place (file, line and column, or the string of `set`) and the legal values. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_config_load(dawn9_context *context, const char *path,

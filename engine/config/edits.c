@@ -159,7 +159,8 @@ static d9_status check_trick_is_on(d9_context *context, const d9_tree *under, co
     const d9_tree *present = d9_tree_find(d9_tree_find(layer, "tricks"), trick->key);
     if (!present) present = d9_tree_find(d9_tree_find(under, "tricks"), trick->key);
     if (present && !d9_config_trick_is_off(present)) return D9_OK;
-    return d9_tree_fail(context, tree, "tricks.%s is off; --with %s switches it on", trick->key, trick->key);
+    return d9_tree_fail(context, tree, "tricks.%s is off; tricks.%s=on before it, or --with %s, switches it on",
+                        trick->key, trick->key, trick->key);
 }
 
 /* True if the value is a text that is not parsed as YAML: spaces, "#" and ": " belong to it. A value that begins with a

@@ -131,6 +131,11 @@ assert any("(1 0, 2 0)" in str(w.message) and w.filename == __file__ for w in he
 with warnings.catch_warnings():
     warnings.simplefilter("error")
     rejected(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
+import re
+for page in "engine/dawn9.h", "docs/library.md": # the examples of `set`
+    example = re.search(r'\{(".*"), NULL\}', open(f"{sys.argv[1]}/{page}").read())
+    assert dawn9._effective("tiny.yaml", re.findall('"(.*?)"', example[1]))
+assert "tricks.cutout=on" in str(rejected(dawn9.Error, "off", dawn9.train, "tiny.yaml", set="tricks.cutout.size=8"))
 rejected(ValueError, "folder", dawn9.train, "tiny.yaml", folder="")
 rejected(TypeError, "bool", dawn9.train, "tiny.yaml", folder=False)
 assert (dawn9.Model("run").predict(images)[1] == probabilities).all() # the folder of a run, as in the commands
