@@ -152,8 +152,8 @@ DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_train(dawn9_context *context, const 
 /* ---- models ---- */
 
 /* Opens a model.safetensors written by a run or by dawn9_model_save, or the one in a run's folder. Returns DAWN9_DATA
- * if it is not such a file. The file contains its configuration; `set` changes it as in dawn9_config_load, for example
- * the data path (the file holds no absolute path) or the backend. */
+ * if it is not such a file, or if only a newer version can read it. The file contains its configuration; `set` changes
+ * it as in dawn9_config_load, for example the data path (the file holds no absolute path) or the backend. */
 DAWN9_API DAWN9_MUST_USE dawn9_status dawn9_model_open(dawn9_context *context, const char *path, const char *const *set,
                                                        dawn9_model **model);
 /* Replaces `path` atomically: a reader sees either the old or the new file. Returns DAWN9_OUTPUT on failure. */

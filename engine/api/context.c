@@ -82,8 +82,8 @@ void dawn9_on_batch(dawn9_context *context, dawn9_batch_callback *callback, void
 
 /* ---- configuration ---- */
 
-d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,
-                        dawn9_config **config) {
+d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const d9_description *stored,
+                        const char *const *set, dawn9_config **config) {
     d9_status status;
     d9_context *context = &outer->inner;
     dawn9_config *made = NULL;
@@ -97,6 +97,8 @@ d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml
     d9_text_init(context, &made->text);
     if (yaml)
         D9_TRY(d9_config_parse(context, name, yaml, &edits, &made->inner));
+    else if (stored)
+        D9_TRY(d9_description_config(context, stored, name, &edits, &made->inner));
     else
         D9_TRY(d9_config_load(context, name, &edits, &made->inner));
     d9_config_print(made->inner, false, &made->text);
@@ -112,13 +114,13 @@ done:
 dawn9_status dawn9_config_load(dawn9_context *context, const char *path, const char *const *set,
                                dawn9_config **config) {
     d9_api_begin(context);
-    return d9_api_end(context, d9_api_config(context, path, NULL, set, config));
+    return d9_api_end(context, d9_api_config(context, path, NULL, NULL, set, config));
 }
 
 dawn9_status dawn9_config_parse(dawn9_context *context, const char *name, const char *yaml, const char *const *set,
                                 dawn9_config **config) {
     d9_api_begin(context);
-    return d9_api_end(context, d9_api_config(context, name, yaml, set, config));
+    return d9_api_end(context, d9_api_config(context, name, yaml, NULL, set, config));
 }
 
 const char *dawn9_config_text(const dawn9_config *config) { return d9_text_get(&config->text); }

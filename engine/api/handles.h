@@ -84,9 +84,10 @@ static inline dawn9_status d9_api_end(dawn9_context *outer, d9_status status) {
     return d9_status_is_interrupt(status) ? DAWN9_STOPPED : (dawn9_status)status;
 }
 
-/* Makes a configuration from the YAML text `yaml`, or from the file `name` if `yaml` is NULL. `set`: as in dawn9.h. */
-D9_MUST_USE d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml, const char *const *set,
-                                    dawn9_config **config);
+/* Makes a configuration from the YAML text `yaml`, from the one `stored` in the model file `name`, or, if both are
+ * NULL, from the file `name`. `set`: as in dawn9.h. */
+D9_MUST_USE d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml,
+                                    const d9_description *stored, const char *const *set, dawn9_config **config);
 
 /* Makes a model from the content of a file. Takes over `bytes`, even on failure; copies `name`. `yaml`: the
  * configuration; NULL: the configuration stored in the file. */

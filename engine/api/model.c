@@ -23,7 +23,7 @@ d9_status d9_api_model(dawn9_context *outer, const char *name, uint8_t *bytes, s
     memcpy(made->name, name, strlen(name) + 1);
     D9_TRY(d9_safetensors_decode(context, name, made->bytes, size, &made->file));
     D9_TRY(d9_description_decode(context, name, made->file, &made->description));
-    D9_TRY(d9_api_config(outer, name, yaml ? yaml : made->description->config, set, &made->config));
+    D9_TRY(d9_api_config(outer, name, yaml, made->description, set, &made->config));
     *model = made;
     made = NULL;
 done:

@@ -148,9 +148,6 @@ D9_MUST_USE d9_status d9_cli_check_ending(d9_cli *cli, const char *output, const
 /* Loads the configuration with these edits. `seed` (may be NULL) replaces the file's seed and --seed. */
 D9_MUST_USE d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits, const int64_t *seed,
                                     d9_config **config);
-/* Loads a configuration from YAML text, for evaluation, not for training; `name` is used in messages. */
-D9_MUST_USE d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
-                                         d9_config **config);
 
 /* ---- the process ---- */
 /* Connects this process to the others that a launcher started, if one did, and selects its GPU. Only rank 0 then prints
@@ -181,9 +178,13 @@ D9_MUST_USE d9_status d9_cli_find_file(d9_cli *cli, d9_installed_kind kind, cons
                                        char found[D9_INSTALLED_BYTES]);
 
 /* ---- models, and the images or texts for them, named on the command line ---- */
+struct d9_description;
 /* Sets *path to the model file that `word` names. A folder stands for the model.safetensors in it (d9_model_path). Any
  * other word is checked by d9_cli_check_path. */
 D9_MUST_USE d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path);
+/* Makes the configuration in the metadata of the file `model`, with these edits, for evaluation, not for training. */
+D9_MUST_USE d9_status d9_cli_model_config(d9_cli *cli, const char *model, const struct d9_description *description,
+                                          const d9_cli_edits *edits, d9_config **config);
 
 typedef struct d9_cli_sample {
     const char *path;

@@ -186,15 +186,3 @@ d9_status d9_cli_config(d9_cli *cli, const char *path, const d9_cli_edits *edits
 done:
     return status;
 }
-
-d9_status d9_cli_config_text(d9_cli *cli, const char *name, const char *yaml, const d9_cli_edits *edits,
-                             d9_config **config) {
-    d9_status status = D9_OK;
-    d9_config_edits all;
-    *config = NULL;
-    D9_TRY(d9_cli_edits_collect(cli, edits, NULL, &all));
-    all.eval_only = true;
-    D9_TRY(d9_config_parse(&cli->context, name, yaml, &all, config));
-done:
-    return status;
-}

@@ -356,7 +356,7 @@ static d9_status load_config_and_dataset(d9_cli *cli, const eval_options *chosen
         D9_TRY(d9_description_find(&cli->context, model, &description));
     } else {
         D9_TRY(d9_description_read(&cli->context, model, &description));
-        D9_TRY(d9_cli_config_text(cli, model, description->config, &chosen->edits, config));
+        D9_TRY(d9_cli_model_config(cli, model, description, &chosen->edits, config));
     }
     if (!path) D9_TRY(d9_description_check_normalize(&cli->context, description, model, *config));
     if (description) D9_TRY(d9_description_provenance(&cli->context, description, model, *config, &known));

@@ -77,7 +77,7 @@ static d9_status open_model(generator *self, const generate_options *chosen, con
     d9_status status;
     d9_context *context = &self->cli->context;
     d9_dataset *dataset = NULL;
-    D9_TRY(d9_cli_config_text(self->cli, model, description->config, &chosen->edits, config));
+    D9_TRY(d9_cli_model_config(self->cli, model, description, &chosen->edits, config));
     if (!(*config)->model->stream)
         D9_TRY(d9_fail(context, D9_USAGE, "%s: model.name %s does not predict the next word", model,
                        (*config)->model->name));

@@ -5,6 +5,7 @@
 #include "data/image.h"
 #include "data/vocabulary.h"
 #include "core/listing.h"
+#include "exchange/description.h"
 
 enum { DEPTH_MAX = 32 };
 
@@ -12,6 +13,18 @@ d9_status d9_cli_model(d9_cli *cli, const char *word, const char **path) {
     *path = word;
     return d9_folder_exists(&cli->context, word) ? d9_model_path(&cli->context, &cli->arena, word, path)
                                                  : d9_cli_check_path(cli, word);
+}
+
+d9_status d9_cli_model_config(d9_cli *cli, const char *model, const d9_description *description,
+                              const d9_cli_edits *edits, d9_config **config) {
+    d9_status status = D9_OK;
+    d9_config_edits all;
+    *config = NULL;
+    D9_TRY(d9_cli_edits_collect(cli, edits, NULL, &all));
+    all.eval_only = true;
+    D9_TRY(d9_description_config(&cli->context, description, model, &all, config));
+done:
+    return status;
 }
 
 static d9_status add_sample(d9_cli *cli, d9_cli_samples *samples, const char *path, const char *failure) {

@@ -298,6 +298,16 @@ done:
     return status;
 }
 
+/* Adds to the message of a failed reading that another version wrote the file. Returns `status`. */
+static d9_status add_version(d9_context *context, d9_status status, const char *version) {
+    char message[sizeof context->message];
+    if (status != D9_DATA || !version || strcmp(version, d9_build_version()) == 0) return status;
+    memcpy(message, context->message, sizeof message);
+    d9_context_clear(context);
+    return d9_fail(context, status, "%s (dawn9 %.40s wrote this file, this is %s)", message, version,
+                   d9_build_version());
+}
+
 /* Rejects `base:` and a path in `train.from`: a model is one file and must not make its reader open other files. */
 static d9_status check_config(const reader *reader) {
     d9_status status;
@@ -323,10 +333,12 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
                                 d9_description **description) {
     d9_status status;
     d9_description *made = NULL;
+    const char *version = d9_safetensors_metadata(file, "dawn9.version");
     *description = NULL;
     D9_TRY(D9_ALLOCATE(context, 1, "a model's metadata", &made));
     const reader reader = {context, path, file, made};
     D9_TRY(read_text(&reader, "dawn9.config", &reader.made->config));
+    if (version) D9_TRY(read_text(&reader, "dawn9.version", &reader.made->version));
     D9_TRY(check_config(&reader));
     D9_TRY(read_texts(&reader, "dawn9.classes", 1, &made->classes, &made->class_names));
     D9_TRY(read_samples(&reader));
@@ -337,14 +349,38 @@ d9_status d9_description_decode(d9_context *context, const char *path, const d9_
     made = NULL;
 done:
     d9_description_free(context, made);
-    return status;
+    return add_version(context, status, version);
+}
+
+d9_status d9_description_config(d9_context *context, const d9_description *description, const char *path,
+                                const d9_config_edits *edits, d9_config **config) {
+    d9_status status;
+    d9_arena arena = {0};
+    char *name;
+    *config = NULL;
+    D9_TRY(d9_arena_format(context, &arena, &name, "%s dawn9.config", path));
+    status = d9_config_parse(context, name, description->config, edits, config);
+    if (status == D9_USAGE) { /* is it the file that is invalid, or an edit? */
+        d9_context quiet = *context;
+        d9_config *own;
+        const d9_config_edits none = {.eval_only = edits && edits->eval_only};
+        d9_context_clear(&quiet);
+        if (d9_config_parse(&quiet, name, description->config, &none, &own) == D9_USAGE) {
+            d9_context_clear(context);
+            status = d9_fail(context, D9_DATA, "%s", quiet.message);
+        }
+        d9_config_free(&quiet, own);
+    }
+done:
+    d9_arena_free(context, &arena);
+    return add_version(context, status, description->version);
 }
 
 d9_status d9_description_provenance(d9_context *context, const d9_description *description, const char *path,
                                     const d9_config *config, d9_provenance *data) {
     d9_status status;
     d9_config *own = NULL;
-    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    D9_TRY(d9_description_config(context, description, path, NULL, &own));
     *data = description->data;
     data->trained_validation = own->data.validation;
     data->prepared_otherwise = own->data.image_size != config->data.image_size || own->data.fit != config->data.fit ||
@@ -502,7 +538,7 @@ d9_status d9_description_check_normalize(d9_context *context, const d9_descripti
                                          const d9_config *config) {
     d9_status status;
     d9_config *own = NULL;
-    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    D9_TRY(d9_description_config(context, description, path, NULL, &own));
     if (config->data.normalize != own->data.normalize)
         status = d9_fail(context, D9_USAGE,
                          "data.normalize: a model keeps the normalisation of its training; only `dawn9 eval CONFIG "
@@ -516,7 +552,7 @@ d9_status d9_description_warn_validation(d9_context *context, const d9_descripti
                                          const d9_config *config, const d9_dataset *dataset) {
     d9_status status;
     d9_config *own = NULL;
-    D9_TRY(d9_config_parse(context, path, description->config, NULL, &own));
+    D9_TRY(d9_description_config(context, description, path, NULL, &own));
     const int64_t wanted = config->data.validation, trained = own->data.validation;
     const bool own_part = dataset->stream || dataset->valid.count > 0;
     const char *sample = d9_model_sample(config->model);

@@ -31,7 +31,8 @@ D9_MUST_USE d9_status d9_description_make(d9_session *session, d9_arena *arena,
 
 typedef struct d9_description {
     d9_arena arena;
-    const char *config;                       /* YAML, for d9_config_parse; "": from d9_description_assume */
+    const char *config;                       /* YAML, for d9_description_config; "": from d9_description_assume */
+    const char *version;                      /* of the dawn9 that wrote the file; NULL: unknown */
     int64_t height, width, channels, classes; /* texts: 1, number of tokens, 1 */
     d9_vocabulary vocabulary;                 /* texts; images: count 0 */
     const char *const *class_names;           /* (classes) */
@@ -39,7 +40,8 @@ typedef struct d9_description {
     d9_provenance data;                       /* of training samples; rule 1 if not in file; zeros if `config` is "" */
 } d9_description;
 
-/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. */
+/* Reads the metadata of file `path`. Returns D9_DATA, with file and row, if a required row is missing or invalid. The
+ * message names the version that wrote the file if it is another. */
 D9_MUST_USE d9_status d9_description_read(d9_context *context, const char *path, d9_description **description);
 /* Reads the metadata like d9_description_read, but sets *description to NULL if the file has no dawn9.config, like
  * weights from PyTorch. */
@@ -53,6 +55,10 @@ D9_MUST_USE d9_status d9_description_check(d9_context *context, const d9_descrip
 static inline const d9_vocabulary *d9_description_words(const d9_description *description) {
     return description && description->vocabulary.count > 0 ? &description->vocabulary : NULL;
 }
+/* Makes the configuration in the metadata of `path`, with `edits` (NULL: none) over it. Returns D9_USAGE if an edit is
+ * invalid, D9_DATA, as d9_description_read, if the configuration is invalid without them. */
+D9_MUST_USE d9_status d9_description_config(d9_context *context, const d9_description *description, const char *path,
+                                            const d9_config_edits *edits, d9_config **config);
 /* Sets *data to the provenance of the samples that trained the model, for d9_config_dataset when `config` evaluates
  * that model. Its prepared_otherwise is true if the image settings of `config` differ from those of the model. */
 D9_MUST_USE d9_status d9_description_provenance(d9_context *context, const d9_description *description,

@@ -249,7 +249,7 @@ d9_status d9_onnx_write(d9_context *context, const char *model, const char *path
     d9_message_init(context, &self.message);
     D9_TRY(d9_description_read(context, model, &about));
     D9_TRY(d9_safetensors_read(context, model, &file));
-    D9_TRY(d9_config_parse(context, model, about->config, NULL, &config));
+    D9_TRY(d9_description_config(context, about, model, NULL, &config));
     self.about = about;
     self.file = file;
     /* f32: the graph has no casts */

@@ -11,12 +11,11 @@ enum { CHANNELS = 3 };
 
 /* ---- opening and closing ---- */
 
-static d9_status load_config(d9_context *context, const d9_predictor_options *options, const char *yaml,
-                             d9_config **config) {
+/* Makes the configuration of the options, or the one in the metadata of the model. */
+static d9_status load_config(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
     d9_config_edits edits = {0};
-    char *name = NULL;
     const struct {
         const char *key, *value;
     } wanted[] = {{"backend", options->backend}, {"precision", options->precision}, {"threads", options->threads}};
@@ -26,8 +25,10 @@ static d9_status load_config(d9_context *context, const d9_predictor_options *op
         D9_TRY(d9_arena_format(context, &arena, &edit, "%s=%s", wanted[i].key, wanted[i].value));
         D9_TRY(d9_config_edits_add(context, &arena, &edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = edit}));
     }
-    D9_TRY(d9_arena_format(context, &arena, &name, "%s dawn9.config", options->model));
-    D9_TRY(d9_config_parse(context, name, yaml, &edits, config));
+    if (options->config)
+        D9_TRY(d9_config_parse(context, options->model, options->config, &edits, &predictor->config));
+    else
+        D9_TRY(d9_description_config(context, predictor->description, options->model, &edits, &predictor->config));
 done:
     d9_arena_free(context, &arena);
     return status;
@@ -81,8 +82,7 @@ d9_status d9_predictor_open(d9_context *context, const d9_predictor_options *opt
     const d9_safetensors *file = options->file ? options->file : read;
     const bool described = d9_safetensors_metadata(file, "dawn9.config") != NULL || !options->config;
     if (described) D9_TRY(d9_description_decode(context, options->model, file, &predictor->description));
-    D9_TRY(load_config(context, options, options->config ? options->config : predictor->description->config,
-                       &predictor->config));
+    D9_TRY(load_config(context, options, predictor));
     D9_TRY(d9_description_reject_stream(context, options->model, predictor->config));
     if (described && !d9_description_is_of_texts(file) && predictor->description->channels != CHANNELS)
         D9_TRY(d9_fail(context, D9_DATA, "%s: made for images of %lld channels, pictures have %d", options->model,

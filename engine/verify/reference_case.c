@@ -117,9 +117,7 @@ static d9_status check_program(d9_context *context, const d9_reference_case *sel
 
 static d9_status read_config(d9_context *context, const char *path, d9_reference_case *self) {
     d9_status status;
-    char *name;
-    D9_TRY(d9_arena_format(context, &self->arena, &name, "%s dawn9.config", path));
-    D9_TRY(d9_config_parse(context, name, self->description->config, NULL, &self->config));
+    D9_TRY(d9_description_config(context, self->description, path, NULL, &self->config));
     D9_TRY(check_program(context, self));
 done:
     if (status == D9_USAGE) status = context->status = D9_DATA; /* the error is in the file, not in the command line */

@@ -101,6 +101,13 @@ LC_ALL=C sed 's/\\"disc\\"/\\"disk\\"/' run/model.safetensors >bad.safetensors #
 rejects 3 'bad.safetensors class 0 disk disc' "$dawn9" eval bad.safetensors
 runs "$dawn9" eval tiny.yaml bad.safetensors
 warns 'bad.safetensors: class 0 is disk, .* disc$'
+spoil dawn9.config 'newthing: 3' # of a newer dawn9
+accepts python3 "$source/tests/support/tensorfile.py" bad.safetensors newer.safetensors dawn9.version 9.8.7
+for command in eval 'eval tiny.yaml' export generate predict; do
+    # shellcheck disable=SC2086 # one word per argument
+    rejects 3 'newer.safetensors dawn9.config:1:1 newthing 9.8.7' at_once "$dawn9" $command newer.safetensors \
+        $(case $command in predict) echo drawn/bars/00.png ;; export) echo model.onnx ;; esac)
+done
 spoil dawn9.config 'base: /dev/zero'
 for command in 'eval bad.safetensors' 'export bad.safetensors model.onnx' 'predict bad.safetensors drawn/bars/00.png'; do
     # shellcheck disable=SC2086 # one word per argument

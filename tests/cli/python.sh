@@ -131,7 +131,12 @@ assert any("(1 0, 2 0)" in str(w.message) and w.filename == __file__ for w in he
 with warnings.catch_warnings():
     warnings.simplefilter("error")
     rejected(UserWarning, "both parts", dawn9.train, "arrays.yaml", images, labels, test=untested, set="train.epochs=1")
-import re
+sys.path.append(sys.argv[1] + "/tests/support")
+import re, tensorfile
+tensorfile.damage("model.safetensors", "newer.safetensors", "dawn9.config", again.config + "newthing: 3\n")
+error = rejected(dawn9.Error, "newer.safetensors dawn9.config:", dawn9.Model, "newer.safetensors", set="seed=2")
+assert "newthing" in str(error) and error.status == 3
+assert rejected(dawn9.Error, "train.epochs", dawn9.Model, "model.safetensors", set="train.epochs=x").status == 2
 for page in "engine/dawn9.h", "docs/library.md": # the examples of `set`
     example = re.search(r'\{(".*"), NULL\}', open(f"{sys.argv[1]}/{page}").read())
     assert dawn9._effective("tiny.yaml", re.findall('"(.*?)"', example[1]))

@@ -100,6 +100,42 @@ TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_fixture_set_up)
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
+/* The file is at fault for its configuration, even for one that only a newer version reads, and the user for an edit.
+ * An edit may replace what is wrong in the file. */
+TEST_WITH(run_fixture *b, a_configuration_is_wrong_in_the_file_or_in_an_edit, run_fixture_set_up) {
+    static const struct {
+        const char *config, *version, *edit; /* version NULL: this one */
+        d9_status status;
+        const char *words;
+    } cases[] = {
+        {"seed: 1\nfuture: 3", "9.8.7", NULL, D9_DATA, "odd.safetensors dawn9.config:2:1 future 9.8.7"},
+        {"seed: 1\nfuture: 3", "9.8.7", "seed=2", D9_DATA, "odd.safetensors dawn9.config:2:1 future 9.8.7"},
+        {"train: {batch_size: 0}", NULL, NULL, D9_DATA, "odd.safetensors dawn9.config:1:21 train.batch_size"},
+        {"seed: 1", "9.8.7", "train.epochs=x", D9_USAGE, "train.epochs"},
+        {"seed: x", "9.8.7", "seed=2", D9_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = run_path(b->folder, "odd.safetensors");
+        const float one = 1;
+        const d9_tensor tensor = {"w", D9_TENSOR_F32, {1, {1}}, &one, sizeof one};
+        d9_config_edit edit = {.kind = D9_EDIT_SET, .text = cases[i].edit};
+        d9_description *description;
+        d9_config *config;
+        d9_metadata rows[ROWS];
+        memcpy(rows, good, sizeof rows);
+        rows[0].value = cases[i].config;
+        rows[OPTIONAL] = (d9_metadata){"dawn9.version", cases[i].version ? cases[i].version : d9_build_version()};
+        OK(d9_safetensors_write(&context, path, &tensor, 1, rows, ROWS));
+        OK(d9_description_read(&context, path, &description));
+        const d9_config_edits edits = {.items = &edit, .count = cases[i].edit != NULL};
+        assert_int_equal(d9_description_config(&context, description, path, &edits, &config), cases[i].status);
+        assert_int_equal(strstr(context.message, rows[OPTIONAL].value) != NULL,
+                         strstr(cases[i].words, "9.8.7") != NULL);
+        if (cases[i].status != D9_OK) assert_words(context.message, cases[i].words);
+        d9_config_free(&context, config), d9_description_free(&context, description), d9_context_clear(&context);
+    }
+}
+
 TEST_WITH(run_fixture *b, text_models_need_words_and_a_length, run_fixture_set_up) {
     static const wrong_value wrong[] = {
         {2, "{}", "dawn9.words"},
