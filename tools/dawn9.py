@@ -462,7 +462,7 @@ def _effective(path, settings):
     return text.splitlines()
 
 
-def _run(config, settings, folder, overwrite, progress):
+def _run(config, settings, folder, overwrite, resume, progress):
     if folder is not None and not _path(folder):
         raise ValueError("folder is empty; None, the default, is no record")
     context, result = _Context(), _Result()
@@ -483,7 +483,7 @@ def _run(config, settings, folder, overwrite, progress):
                 signals.raised.append(error)
                 return signals.stops()
 
-        options = _TrainOptions(folder=None if folder is None else _path(folder), overwrite=int(overwrite), progress=_CALLBACK(call))
+        options = _TrainOptions(folder=None if folder is None else _path(folder), resume=int(resume), overwrite=int(overwrite), progress=_CALLBACK(call))
         status = _lib.dawn9_train(context.handle, loaded, c.byref(options), c.byref(result), c.byref(context.model))
         message = context.message(status)
     _lib.dawn9_config_free(loaded)
@@ -495,19 +495,20 @@ def _run(config, settings, folder, overwrite, progress):
     return model, _dictionary(result)
 
 
-def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None):
+def train(config, images=None, labels=None, test=None, set=(), folder=None, overwrite=False, progress=None, resume=False):
     """Trains `config`, a file or the name of an installed one, on arrays or on its own data set.
 
     test: (images, labels) to evaluate on; default: a sixth, drawn at random by position. set: as --set, for
     example ["train.epochs=3"]. folder: for the record of the run; None: no record. overwrite: delete a run that is
     there. progress(step, steps, loss, epoch): called after each step with epoch None, and after each epoch with a
     dictionary of its results; a true return value stops the run. A child of os.fork made by progress ends where progress
-    returns or raises, and the run is its parent's. Returns the model and a dictionary of the result."""
+    returns or raises, and the run is its parent's. resume: continue the run in the folder, if one was stopped there with
+    the same arguments. Returns the model and a dictionary of the result."""
     settings = [set] if isinstance(set, str) else list(set)
     if images is None:
         if labels is not None or test is not None:
             raise ValueError("labels and test= need images; without images the configuration's data set is used")
-        return _run(config, settings, folder, overwrite, progress)
+        return _run(config, settings, folder, overwrite, resume, progress)
     data = _Data()
     _save_arrays(data.name, "", images, labels)
     if test is not None:
@@ -519,6 +520,6 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
     if asked != needed:
         other = next(line.strip() for line in asked if line not in needed)
         raise ValueError(f"set contradicts the arrays: {other}; with arrays, data.dataset, data.path and data.image_size are theirs")
-    model, result = _run(config, ours + settings, folder, overwrite, progress)
+    model, result = _run(config, ours + settings, folder, overwrite, resume, progress)
     model._data = data  # for evaluate; deleted together with the model
     return model, result

@@ -81,6 +81,18 @@ try:
     raise AssertionError("not interrupted")
 except KeyboardInterrupt:
     assert os.path.exists("stopped/checkpoint.safetensors")
+# and resume=True continues it, also with arrays
+def stopped_and_resumed(*arguments, **named):
+    whole = dawn9.train(*arguments, **named)[1]["params_sha256"]
+    try:
+        dawn9.train(*arguments, **named, folder="half", overwrite=True, progress=lambda step, *_: step == 3)
+        raise AssertionError("not stopped")
+    except dawn9.Error as error:
+        assert error.status == 130, error
+    resumed = dawn9.train(*arguments, **named, folder="half", resume=True)[1]
+    assert resumed["params_sha256"] == whole and resumed["total_seconds"] != resumed["total_seconds"], resumed
+stopped_and_resumed("tiny.yaml")
+stopped_and_resumed("arrays.yaml", images, labels, set="train.epochs=1")
 
 try:
     dawn9.train("tiny.yaml", progress=lambda step, steps, _, epoch: epoch and step == steps and signal.raise_signal(signal.SIGINT))
