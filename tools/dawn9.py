@@ -24,6 +24,7 @@ import ctypes as c
 import ctypes.util
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sys
@@ -463,8 +464,10 @@ def _effective(path, settings):
 
 
 def _run(config, settings, folder, overwrite, resume, progress):
-    if folder is not None and not _path(folder):
-        raise ValueError("folder is empty; None, the default, is no record")
+    if folder is not None:
+        if not _path(folder):
+            raise ValueError("folder is empty; None, the default, is no record")
+        folder = pathlib.Path(os.fsdecode(folder)).absolute()  # progress may change the current folder
     context, result = _Context(), _Result()
     loaded = _load_config(context, config, settings)
     with context.signals(os.getpid()) as signals:

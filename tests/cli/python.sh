@@ -100,6 +100,15 @@ try:
 except KeyboardInterrupt:
     pass
 
+# a callback that changes the current folder
+os.mkdir("elsewhere")
+here = os.getcwd()
+try:
+    dawn9.train("tiny.yaml", folder="moved", progress=lambda *_: os.chdir(f"{here}/elsewhere"))
+finally:
+    os.chdir(here)
+assert os.path.exists("moved/result.json") and not os.path.exists("moved/lock") and not os.listdir("elsewhere")
+
 # errors
 def rejected(error, says, call, *arguments, **named):
     try:
