@@ -119,8 +119,8 @@ typedef int dawn9_progress_callback(void *user, const dawn9_progress *progress);
 typedef struct dawn9_train_options {
     const char *folder; /* of the run record (docs/records.md), created if missing; NULL: no record. A run that is
                            stopped leaves a checkpoint there. A relative path is relative to the current folder, which
-                           no callback may change. If the folder already holds a run, and neither `resume`
-                           nor `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
+                           no callback may change. If the folder already holds a run, and neither `resume` nor
+                           `overwrite` is set, or if another process trains in it: DAWN9_USAGE */
     int resume;         /* not 0: continue from the checkpoint in `folder` if there is one. If the run there is
                            finished, or has another configuration or seed: DAWN9_USAGE */
     int overwrite;      /* not 0: delete the existing run. Together with `resume`, or if one of them is set without a

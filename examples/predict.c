@@ -1,4 +1,5 @@
-/* Classifies an image: a binary PPM file of the size that the model was trained on (32x32 for CIFAR-10).
+/* Classifies an image: a binary PPM file of 8 bits a channel, without comments, of the size that the model was trained
+ * on (32x32 for CIFAR-10).
  *
  *     cc predict.c -o predict $(pkg-config --cflags --libs dawn9)
  *     ./predict model.safetensors picture.ppm
@@ -7,14 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Reads the pixels of a binary PPM file, to be freed by the caller; NULL if it has another size, or on any failure. */
+/* Reads the pixels of such a file, to be freed by the caller; NULL if it is another file, or on any failure. */
 static uint8_t *read_ppm(const char *path, int64_t height, int64_t width) {
-    int w = 0, h = 0;
+    int w = 0, h = 0, maximum = 0;
     size_t bytes = (size_t)(height * width) * 3;
     FILE *file = fopen(path, "rb");
     uint8_t *pixels = file ? malloc(bytes) : NULL;
-    if (!pixels || fscanf(file, "P6 %d %d 255%*c", &w, &h) != 2 || w != width || h != height ||
-        fread(pixels, 1, bytes, file) != bytes) {
+    if (!pixels || fscanf(file, "P6 %d %d %d%*c", &w, &h, &maximum) != 3 || w != width || h != height ||
+        maximum != 255 || fread(pixels, 1, bytes, file) != bytes) {
         free(pixels);
         pixels = NULL;
     }
@@ -38,7 +39,8 @@ int main(int count, char **words) {
     probabilities = malloc((size_t)dawn9_model_classes(model) * sizeof *probabilities);
     pixels = read_ppm(words[2], dawn9_model_height(model), dawn9_model_width(model));
     if (!pixels || !probabilities) {
-        fprintf(stderr, "predict: %s: not a binary PPM file of the model's size\n", words[2]);
+        fprintf(stderr, "predict: %s: not a binary PPM file (P6, maximum 255, without comments) of the model's size\n",
+                words[2]);
         status = DAWN9_DATA;
         goto done;
     }

@@ -77,8 +77,11 @@ prints "^accuracy $trained on 64 images" examples/evaluate model.safetensors thr
 { printf 'P6 32 32 255\n' && head -c 3072 /dev/zero; } >black.ppm
 prints '^[a-z_ ]+ [01]\.[0-9]{3}$' examples/predict model.safetensors black.ppm
 cp "$out" predicted
-observe examples/predict model.safetensors tiny.yaml
-[ $status = 3 ] && grep -q 'tiny.yaml: not a binary PPM' "$err" || fail "a wrong picture: status $status"
+for header in 'P6 32 32 127' 'P6 32 32 65535' 'P6 # a comment\n32 32 255' 'P6 32 31 255' 'P5 32 32 255'; do
+    { printf '%b\n' "$header" && head -c 6144 /dev/zero; } >wrong.ppm
+    observe examples/predict model.safetensors wrong.ppm
+    [ $status = 3 ] && grep -q 'wrong.ppm: not a binary PPM.* 255' "$err" || fail "a wrong picture, $header: status $status"
+done
 observe examples/train no-such.yaml model.safetensors
 [ $status = 2 ] && grep -q 'no-such.yaml: cannot open' "$err" || fail "a wrong configuration: status $status"
 
