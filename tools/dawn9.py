@@ -22,7 +22,6 @@ to warnings.warn."""
 import contextlib
 import ctypes as c
 import ctypes.util
-import json
 import os
 import pathlib
 import shutil
@@ -440,6 +439,11 @@ class _Data:
     """A temporary folder for arrays. Only the process that made it removes it, no child of fork."""
 
     def __init__(self):
+        above = tempfile.gettempdir()
+        try:
+            os.fsencode(above).decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"TMPDIR: the name {above!r} of the folder for temporary files must be UTF-8") from None
         self.name = tempfile.mkdtemp(prefix="dawn9-")
         weakref.finalize(self, self._remove, self.name, os.getpid())
 
@@ -518,7 +522,7 @@ def train(config, images=None, labels=None, test=None, set=(), folder=None, over
         if not isinstance(test, (tuple, list)) or len(test) != 2:
             raise ValueError("test must be a pair: (images, labels)")
         _save_arrays(data.name, "test_", *test)
-    ours = ["data.dataset=arrays", f"data.path={json.dumps(data.name, ensure_ascii=False)}", f"data.image_size={np.shape(images)[1]}"]
+    ours = ["data.dataset=arrays", f"data.path={os.fsencode(data.name).decode()}", f"data.image_size={np.shape(images)[1]}"]
     asked, needed = _effective(config, ours + settings), _effective(config, settings + ours)
     if asked != needed:
         other = next(line.strip() for line in asked if line not in needed)

@@ -216,6 +216,20 @@ class Cycle: # the garbage collector frees it with the model, which must be free
         self.itself, self.model = self, dawn9.train("tiny.yaml")[0]
 Cycle() and gc.collect()
 
+# folders for temporary files with odd names
+import tempfile
+for name in "del\x7f", "a 'b' \"c\" # d: e\\f", "line\nbreak", "\u00fc\u202e":
+    os.mkdir(name)
+    tempfile.tempdir = os.path.abspath(name)
+    odd = dawn9.train("arrays.yaml", images, labels, set=["train.epochs=0.2"])[0]
+    assert odd.evaluate()["images"] == 15 and os.listdir(name)
+    del odd
+    assert not os.listdir(name)
+os.mkdir(b"\xff")
+tempfile.tempdir = os.fsdecode(os.path.abspath(b"\xff"))
+rejected(ValueError, "TMPDIR", dawn9.train, "arrays.yaml", images, labels)
+tempfile.tempdir = None
+
 # a forked child computes with two threads like its parent, also if it was forked by a callback of a training
 def in_child():
     child = os.fork()
