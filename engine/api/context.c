@@ -88,7 +88,7 @@ d9_status d9_api_config(dawn9_context *outer, const char *name, const char *yaml
     d9_context *context = &outer->inner;
     dawn9_config *made = NULL;
     d9_arena arena = {0};
-    d9_config_edits edits = {0};
+    d9_config_edits edits = {.eval_only = stored != NULL};
     *config = NULL;
     for (; set && *set; set++)
         D9_TRY(d9_config_edits_add(context, &arena, &edits, (d9_config_edit){.kind = D9_EDIT_SET, .text = *set}));

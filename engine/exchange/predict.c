@@ -15,7 +15,7 @@ enum { CHANNELS = 3 };
 static d9_status load_config(d9_context *context, const d9_predictor_options *options, d9_predictor *predictor) {
     d9_status status = D9_OK;
     d9_arena arena = {0};
-    d9_config_edits edits = {0};
+    d9_config_edits edits = {.eval_only = true};
     const struct {
         const char *key, *value;
     } wanted[] = {{"backend", options->backend}, {"precision", options->precision}, {"threads", options->threads}};

@@ -389,6 +389,12 @@ TEST_WITH(dawn9_context *context, keeps_the_model_of_the_best_epoch, set_up) {
     assert_true(resumed.score_tta == best.score_tta && again.score_tta == best.score_tta);
     assert_string_equal(again.params_sha256, result.params_sha256);
     dawn9_model_free(model);
+    /* on the test images: a model that is opened trains nothing, so that keep: best needs no validation images */
+    assert_ok(context, dawn9_model_open(context, saved, (const char *const[]){"data.validation=0", NULL}, &model));
+    assert_ok(context, dawn9_evaluate(model, &best));
+    assert_int_equal(best.images, TEST);
+    assert_ok(context, dawn9_predict(model, NULL, 0, NULL, NULL));
+    dawn9_model_free(model);
     size_t size, other_size;
     const uint8_t *bytes = run_read_file(saved, &size),
                   *others = run_read_file(run_path(folder, "model.safetensors"), &other_size);
