@@ -34,6 +34,11 @@ const char *d9_jpeg_missing_table(const uint8_t *bytes, size_t size);
 /* True for a JPEG, not progressive, that has no Huffman table at all. Its tables are then those of ITU T.81, Annex K.3,
  * as in a frame of a Motion JPEG video. */
 bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size);
+/* Overwrites bytes of a decodable JPEG that decoders skip, but that stb_image of 2022 rejects: bytes between two
+ * segments, with 0xff; restart markers, 0xff 0 and fill bytes between the data of a scan and the next marker, as some
+ * cameras write them, with 0xfe. A 0xff 0 that belongs to the data keeps its first seven bits; the eighth is nearly
+ * always padding. */
+void d9_jpeg_hide_filler(uint8_t *bytes, size_t size);
 /* Name of a kind of JPEG that cannot be decoded, such as "an arithmetic-coded JPEG"; NULL for every other file. */
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size);
 /* True for a JPEG of four components without an Adobe marker. Its pixels are CMYK, with 255 for no ink. */

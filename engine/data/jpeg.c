@@ -6,6 +6,7 @@
 
 enum {
     FILL = 0xff,
+    NO_FILL = 0xfe,
     START = 0xd8,
     END = 0xd9,
     SCAN = 0xda,
@@ -27,32 +28,36 @@ enum {
 
 typedef struct segment {
     int marker;
+    size_t start; /* offset of the marker's last 0xff */
     const uint8_t *bytes;
     size_t size;
 } segment;
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 4 && bytes[0] == FILL && bytes[1] == START; }
 
+/* True if 0xff and this byte belong to the data after a scan header: a data byte 0xff, or a restart marker. */
+static bool is_coded(int marker) { return marker == 0 || (marker >= RESTART_FIRST && marker <= RESTART_LAST); }
+
 /* Finds the next segment at or after `*at`, and advances `*at` past the segment; false if there is none. The end marker
  * counts as the last segment. A truncated last segment ends with the file, because stb_image starts to read it, too. If
- * `coded`, the data after a scan header come first: in them, 0xff followed by 0 or a restart marker is data. */
+ * `coded`, the data after a scan header come first. */
 static bool next_segment(const uint8_t *bytes, size_t size, bool coded, size_t *at, segment *found) {
     size_t i = *at;
     for (;; i++) {
         while (i < size && bytes[i] != FILL) i++;
         while (i + 1 < size && bytes[i + 1] == FILL) i++;
         if (i + 2 > size) return false;
-        const int marker = bytes[i + 1];
-        if (!coded || !(marker == 0 || (marker >= RESTART_FIRST && marker <= RESTART_LAST))) break;
+        if (!coded || !is_coded(bytes[i + 1])) break;
     }
-    *found = (segment){.marker = bytes[i + 1]};
+    *found = (segment){.marker = bytes[i + 1], .start = i};
     *at = size;
     if (found->marker == END) return true;
     if (i + 4 > size) return false;
     const size_t said = (size_t)(bytes[i + 2] << 8 | bytes[i + 3]), left = size - i - 2;
     const size_t length = said < left ? said : left;
     if (length < 2) return false;
-    *found = (segment){bytes[i + 1], bytes + i + 4, length - 2};
+    found->bytes = bytes + i + 4;
+    found->size = length - 2;
     *at = i + 2 + length;
     return true;
 }
@@ -167,6 +172,19 @@ bool d9_jpeg_needs_standard_tables(const uint8_t *bytes, size_t size) {
         progressive |= found.marker == FRAME_PROGRESSIVE;
     }
     return !progressive;
+}
+
+void d9_jpeg_hide_filler(uint8_t *bytes, size_t size) {
+    segment found;
+    bool coded = false;
+    for (size_t end = 2, at = 2; next_segment(bytes, size, coded, &at, &found); end = at) {
+        size_t i = found.start;
+        if (!coded) memset(bytes + end, FILL, i - end);
+        while (coded && i > end &&
+               (bytes[i - 1] == FILL || (i - end > 1 && bytes[i - 2] == FILL && is_coded(bytes[i - 1]))))
+            bytes[--i] = NO_FILL;
+        coded = found.marker == SCAN;
+    }
 }
 
 const char *d9_jpeg_unsupported(const uint8_t *bytes, size_t size) {

@@ -96,10 +96,15 @@ done:
     return status;
 }
 
+static uint8_t *decode_rgb(const jpeg *file, int *width, int *height) {
+    int channels;
+    return stbi_load_from_memory(file->bytes, (int)file->size, width, height, &channels, 3);
+}
+
 d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, d9_image *image,
                          int *orientation) {
     d9_status status = D9_OK;
-    int width = 0, height = 0, channels;
+    int width = 0, height = 0;
     uint8_t *rgb = NULL;
     jpeg file = {.bytes = bytes, .size = size};
     *orientation = d9_jpeg_orientation(bytes, size);
@@ -111,7 +116,12 @@ d9_status d9_jpeg_decode(d9_context *context, const char *name, const uint8_t *b
     const char *missing = decodable ? d9_jpeg_missing_table(file.bytes, file.size) : NULL;
     if (missing)
         D9_TRY(d9_fail(context, D9_DATA, "%s: has no %s for its coded pixels, cannot be decoded", name, missing));
-    if (decodable) rgb = stbi_load_from_memory(file.bytes, (int)file.size, &width, &height, &channels, 3);
+    if (decodable) rgb = decode_rgb(&file, &width, &height);
+    if (decodable && !rgb) {
+        D9_TRY(insert_segment(context, name, file.bytes, 0, &file)); /* a copy that may be changed */
+        d9_jpeg_hide_filler(file.copy, file.size);
+        rgb = decode_rgb(&file, &width, &height);
+    }
     if (!rgb || width != image->width || height != image->height)
         D9_TRY(d9_fail(context, D9_DATA, "%s: damaged or cut short, cannot be decoded", name));
     D9_TRY(D9_ALLOCATE(context, (size_t)width * (size_t)height * 3, name, &image->pixels));

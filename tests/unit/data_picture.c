@@ -209,6 +209,45 @@ TEST(each_scan_of_a_progressive_jpeg_needs_its_own_tables) {
     check_red(file, size + table);
 }
 
+/* The file with these bytes inserted must have the pixels of the file. */
+static void check_skipped(const uint8_t *file, size_t size, size_t at, const uint8_t *bytes, size_t count) {
+    uint8_t longer[2 * sizeof jpeg.bytes];
+    d9_image expected, image;
+    memcpy(longer, file, at);
+    memcpy(longer + at, bytes, count);
+    memcpy(longer + at + count, file + at, size - at);
+    uint8_t *copy = exact_copy(longer, size + count);
+    OK(d9_image_decode(&context, "plain", file, size, 0, &expected));
+    OK(d9_image_decode(&context, "longer", copy, size + count, 0, &image));
+    assert_memory_equal(image.pixels, expected.pixels, 64 * 3);
+    d9_image_free(&context, &expected), d9_image_free(&context, &image);
+}
+
+/* Some cameras write such bytes behind the data of a scan. The progressive file's first scan ends with the byte 255, of
+ * which five bits are data. */
+TEST(filler_between_the_segments_of_a_jpeg_is_skipped) {
+    static const struct {
+        size_t count;
+        uint8_t bytes[12];
+    } fillers[] = {{2, {255, 208}},
+                   {5, {255, 215, 255, 255, 208}},
+                   {12, {255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0}},
+                   {10, {255, 255, 255, 255, 255, 255, 255, 255, 255, 255}},
+                   {12, {0, 0, 0, 0, 0, 0, 255, 0, 255, 211, 255, 255}}};
+    static const uint8_t zeros[3], coded[] = {0x98, 0x12, 255, 0, 255, 218, 0, 8, 1, 1, 0, 1, 63, 0, 0x7f, 255, 217};
+    uint8_t file[sizeof jpeg.bytes + sizeof coded];
+    const size_t scan = find_marker(218), size = with_scan(coded, sizeof coded, file);
+    file[find_marker(192) + 1] = 194;
+    file[scan + 12] = 0;
+    for (size_t i = 0; i < sizeof fillers / sizeof *fillers; i++) {
+        check_skipped(jpeg.bytes, jpeg.size, jpeg.size - 2, fillers[i].bytes, fillers[i].count);
+        check_skipped(file, size, size - 2, fillers[i].bytes, fillers[i].count);
+        check_skipped(file, size, scan + 2 + 12 + 4, fillers[i].bytes, fillers[i].count);
+    }
+    check_skipped(jpeg.bytes, jpeg.size, find_marker(196), zeros, sizeof zeros);
+    check_skipped(jpeg.bytes, jpeg.size, scan, zeros, sizeof zeros);
+}
+
 static void put_16(uint8_t *bytes, int value) { /* big-endian */
     bytes[0] = (uint8_t)(value >> 8);
     bytes[1] = (uint8_t)value;
