@@ -60,6 +60,8 @@ static void stb_release(void *pointer) {
 #define STBI_FREE(pointer)                         stb_release(pointer)
 #define STBI_REALLOC_SIZED(pointer, before, bytes) NULL      /* used only by formats that are not built */
 #define STBI_ASSERT(condition)                     ((void)0) /* would end the program on a damaged file */
+#define STBIR_ASSERT(condition)                    ((void)0)
+/* STBIW_ASSERT stays: without memory stb_image_write would go on to write past the end of its buffer. */
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
 #define STB_IMAGE_STATIC
