@@ -47,7 +47,7 @@ def draw(rows):
         halves = [p for p in ORDER if any(r["precision"] == p != "f32" for r in rows)]
         with open(f"{work}/settings.gp", "w", encoding="utf-8") as file:
             file.write(f"series = {len(halves)}\narray name[{len(halves)}] = {json.dumps(halves)}\nmemory = '{rows[0]['memory_gib']}'\n")
-        subprocess.run(["gnuplot", "-c", "draw.gp", "precision"], cwd=work, check=True)
+        subprocess.run(["gnuplot", "-d", "-c", "draw.gp", "precision"], cwd=work, check=True)
         shutil.copy(f"{work}/precision.svg", folder)
 
 

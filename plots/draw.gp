@@ -1,5 +1,6 @@
-# Draws one plot as SVG and PNG: gnuplot -c draw.gp NAME, in the folder with the .gp files and the data. If settings.gp
-# has a height for narrow screens, also as NAME-narrow.svg. gnuplot -c draw.gp NAME pdf draws NAME.pdf alone.
+# Draws one plot as SVG and PNG: gnuplot -d -c draw.gp NAME, in the folder with the .gp files and the data. If
+# settings.gp has a height for narrow screens, also as NAME-narrow.svg. gnuplot -d -c draw.gp NAME pdf draws NAME.pdf
+# alone. -d: without the settings of ~/.gnuplot.
 load 'settings.gp'
 plot_name = ARG1
 wide_height = exists('height_'.plot_name) ? value('height_'.plot_name) : 420

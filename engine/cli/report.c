@@ -66,7 +66,7 @@ const d9_command d9_command_report = {
     .doc = "Make a page of an experiment: verdict, tables, plots, every run",
     .about =
         "Writes DIR/report.html and, in DIR/report/, the tables as TSV and, by gnuplot, the plots as SVG and PNG. For\n"
-        "a paper, `gnuplot -c draw.gp NAME pdf` there draws the plot NAME.gp as NAME.pdf. The page includes these\n"
+        "a paper, `gnuplot -d -c draw.gp NAME pdf` there draws the plot NAME.gp as NAME.pdf. The page includes these\n"
         "files if they are in DIR: bench.json (dawn9 bench step --json), augmentation.png and filters.png\n"
         "(dawn9 data preview CONFIG --out DIR/augmentation.png --filters DIR/filters.png).",
     .examples = examples,

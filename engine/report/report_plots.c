@@ -531,7 +531,7 @@ static d9_status run_gnuplot(const drawing *drawing, const char *name, bool *don
     d9_status status = D9_OK;
     d9_report *report = drawing->report;
     char folder[PATH_BYTES], log[PATH_BYTES + 8];
-    const char *const draw[] = {"gnuplot", "-c", "draw.gp", name, NULL};
+    const char *const draw[] = {"gnuplot", "-d", "-c", "draw.gp", name, NULL}; /* -d: without the user's settings */
     const char *const version[] = {"gnuplot", "--version", NULL};
     d9_context quiet = *drawing->context;
     d9_signal_guard guard;

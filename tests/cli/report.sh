@@ -166,11 +166,13 @@ if plots; then
         [ "$(head -c 4 exp/report/$plot.png | tail -c 3)" = PNG ] || fail "$plot.png is no PNG"
         has exp/report.html "<svg role=img aria-label=\"$plot\""
     done
-    (cd exp/report && gnuplot -c draw.gp forest pdf 2>"$err") || fail "forest.pdf was not drawn"
+    (cd exp/report && gnuplot -d -c draw.gp forest pdf 2>"$err") || fail "forest.pdf was not drawn"
     [ "$(head -c 4 exp/report/forest.pdf)" = %PDF ] || fail "forest.pdf is no PDF"
     cp exp/report.html first.html
+    echo 'set logscale y; set xrange [-1:100]; set title "mine"' >"$HOME/.gnuplot" # a user's settings have no effect
     accepts "$dawn9" report exp/
     same first.html exp/report.html "the same runs give another page"
+    rm "$HOME/.gnuplot"
 fi
 no_plots
 has exp/report.html '<img alt="The worst mistakes of one run" src="data:image/png;base64,iVBORw0KGgo'

@@ -187,7 +187,7 @@ static void make_pictures(void) { /* the images of folder.yaml, in two classes *
 static void plant_gnuplot(const char *folder) {
     char search[8192];
     write_file("gnuplot",
-               "#!/bin/sh\n[ -z \"$3\" ] || for name in $3 $3-narrow; do echo '<svg></svg>' >$name.svg; done\n");
+               "#!/bin/sh\n[ -z \"$4\" ] || for name in $4 $4-narrow; do echo '<svg></svg>' >$name.svg; done\n");
     assert_int_equal(chmod("gnuplot", 0755), 0);
     snprintf(search, sizeof search, "%s:%s", folder, getenv("PATH"));
     setenv("PATH", search, 1);
