@@ -22,6 +22,7 @@ to warnings.warn."""
 import contextlib
 import ctypes as c
 import ctypes.util
+import glob
 import os
 import pathlib
 import shutil
@@ -76,8 +77,10 @@ def _open_library():
             return c.CDLL(chosen)
         except OSError as error:
             raise ImportError(f"DAWN9_LIBRARY: {error}") from None
-    installed = f"{here}/../../lib/libdawn9.so"  # this file in share/dawn9/tools
-    for place in (f"{here}/build/libdawn9.so", f"{here}/lib/libdawn9.so", installed, ctypes.util.find_library("dawn9")):
+    prefix = f"{here}/../.."  # of the installation, if this file is in share/dawn9/tools
+    folders = [f"{here}/build", f"{here}/lib", f"{prefix}/lib", f"{prefix}/lib64"]
+    folders += sorted(glob.glob(f"{glob.escape(prefix)}/lib/*-linux-gnu"))
+    for place in [f"{folder}/libdawn9.so" for folder in folders] + [ctypes.util.find_library("dawn9")]:
         if place and (os.path.exists(place) or "/" not in place):
             return c.CDLL(place)
     raise ImportError("libdawn9.so is not there: build dawn9, or set DAWN9_LIBRARY to its path")

@@ -57,6 +57,12 @@ done
 if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then # cli.python reports a missing numpy
     accepts env PYTHONPATH="$prefix/share/dawn9/tools" /usr/bin/python3 -c 'import dawn9; print(dawn9.__file__)'
     says '^/.*/share/dawn9/tools/dawn9.py$'
+    for folder in lib64 lib/x86_64-linux-gnu; do # values of CMAKE_INSTALL_LIBDIR
+        mkdir -p "at/$folder" at/share/dawn9
+        ln -s "$library" "at/$folder/libdawn9.so" && ln -s "$prefix/share/dawn9/tools" at/share/dawn9
+        accepts env PYTHONPATH=at/share/dawn9/tools /usr/bin/python3 -c 'import dawn9'
+        rm -r at
+    done
 fi
 # All cases are installed; verifying one shows that the installed folder is found.
 cases=$(dirname "$(find "$prefix" -name baseline.safetensors)")
