@@ -23,9 +23,13 @@ try_command() { # PREFIX
     cd .. && rm -rf clean
 }
 
-# CUDAARCHS has the form of CMake's own variable.
-runs env 'CUDAARCHS=native;90-real;86-virtual' cmake -S "$source" -B "$scratch/named" -DDAWN9_CUDA=OFF -DDAWN9_TESTS=OFF
+# CUDAARCHS has the form of CMake's own variable. An absolute CMAKE_INSTALL_LIBDIR must be below the prefix.
+runs env 'CUDAARCHS=native;90-real;86-virtual' cmake -S "$source" -B "$scratch/named" -DDAWN9_CUDA=OFF -DDAWN9_TESTS=OFF \
+    -DCMAKE_INSTALL_PREFIX=/opt/dawn9 -DCMAKE_INSTALL_LIBDIR=/opt/dawn9/lib64
 has "$scratch/named/CMakeCache.txt" '^DAWN9_CUDA_ARCHITECTURES:STRING=90;86$'
+has "$scratch/named/dawn9.pc" '^prefix=[$]\{pcfiledir\}/[.][.]/[.][.]/?$' '^libdir=[$]\{prefix\}/lib64$'
+observe cmake -S "$source" -B "$scratch/named" -DCMAKE_INSTALL_LIBDIR=/opt/other/lib64
+[ $status != 0 ] && grep -q 'CMAKE_INSTALL_LIBDIR=/opt/other/lib64' "$err" || fail "a folder outside of the prefix: status $status"
 
 runs cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages"
 rm -rf "$scratch/packages/_CPack_Packages"
