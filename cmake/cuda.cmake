@@ -62,7 +62,7 @@ if(NOT CURAND_INCLUDE)
   return()
 endif()
 
-set(nvcc_flags -std=c++17 -O3 -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden)
+set(nvcc_flags -std=c++17 -O3 -I${PROJECT_SOURCE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden)
 if(DAWN9_CUDA_LINES)
   list(APPEND nvcc_flags -lineinfo)
 endif()
@@ -91,21 +91,21 @@ endforeach()
 
 file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS kernels/cuda/*.cu)
 set(cuda_objects "")
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/cuda)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
 foreach(source ${CUDA_SOURCES})
   get_filename_component(name ${source} NAME_WE)
-  set(object ${CMAKE_BINARY_DIR}/cuda/${name}.o)
+  set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
   set(own_flags "")
   if(name STREQUAL "batch") # must have the same bits as on the CPU
     set(own_flags --fmad=false)
   endif()
   add_custom_command(OUTPUT ${object} ${object}.ptxas
-    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${object} ${DAWN9_NVCC} ${nvcc_flags} ${own_flags} -MD -MF
+    COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh ${object} ${DAWN9_NVCC} ${nvcc_flags} ${own_flags} -MD -MF
             ${object}.d -c ${source} -o ${object}
-    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
+    DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${object}.d COMMENT "nvcc ${name}.cu" VERBATIM)
   list(APPEND cuda_objects ${object})
 endforeach()
 
 add_library(dawn9_cuda_kernels STATIC ${cuda_objects})
 set_target_properties(dawn9_cuda_kernels PROPERTIES LINKER_LANGUAGE CXX)
-target_include_directories(dawn9_cuda_kernels INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(dawn9_cuda_kernels INTERFACE ${PROJECT_SOURCE_DIR})

@@ -14,11 +14,12 @@ target_link_libraries(dawn9_cuda_rules PUBLIC dawn9_engine)
 
 # Cached choices of tuning among our own kernels are valid only for these sources.
 file(GLOB TIMED_SOURCES CONFIGURE_DEPENDS kernels/cuda/* kernels/formulas/* kernels/*.h)
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/cuda_kernels.h
-  COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${CMAKE_BINARY_DIR}/cuda_kernels.h -P ${CMAKE_SOURCE_DIR}/cmake/kernels.cmake
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/cuda_kernels.h
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/cuda_kernels.h
+          -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake
   DEPENDS ${TIMED_SOURCES} engine/backends/cuda/norm.c cmake/cuda.cmake cmake/kernels.cmake VERBATIM)
-target_sources(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR}/cuda_kernels.h)
-target_include_directories(dawn9_cuda_rules PRIVATE ${CMAKE_BINARY_DIR})
+target_sources(dawn9_cuda_rules PRIVATE ${PROJECT_BINARY_DIR}/cuda_kernels.h)
+target_include_directories(dawn9_cuda_rules PRIVATE ${PROJECT_BINARY_DIR})
 
 if(DAWN9_CUDA)
   set(cuda_places $ENV{CUDA_HOME} /usr/local/cuda /usr/local/cuda/targets/x86_64-linux)
@@ -61,7 +62,7 @@ if(TARGET dawn9_cudnn AND TARGET dawn9_cuda_kernels AND CUDART_LIBRARY)
   else()
     message(STATUS "NCCL not found: on several GPUs gradients are added through host memory")
   endif()
-  set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+  set_target_properties(dawn9-cuda PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
                         INSTALL_RPATH_USE_LINK_PATH ON BUILD_RPATH "${library_folders}" INSTALL_RPATH "${library_folders}")
   target_include_directories(dawn9-cuda SYSTEM PRIVATE ${CUBLAS_INCLUDE} ${CURAND_INCLUDE})
   # CUDA's runtime is linked statically, so that a machine need not have it. It needs librt and pthread.

@@ -30,27 +30,29 @@ set(static_libraries yaml jansson md png z ${webp} ${OpenMP_C_LIB_NAMES} m ${CMA
 target_link_libraries(dawn9_static INTERFACE ${static_libraries})
 
 foreach(library dawn9_shared dawn9_static)
-  set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-                        ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-  target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/engine>
+  set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                        ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/engine>
                              $<INSTALL_INTERFACE:include>)
 endforeach()
+add_library(dawn9::dawn9 ALIAS dawn9_shared) # the names of an installed dawn9, for projects that use add_subdirectory
+add_library(dawn9::static ALIAS dawn9_static)
 
 # ---- for users: CMake package and pkg-config file, both with paths relative to themselves ----
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dawn9)
-configure_package_config_file(cmake/dawn9-config.cmake.in ${CMAKE_BINARY_DIR}/dawn9-config.cmake
+configure_package_config_file(cmake/dawn9-config.cmake.in ${PROJECT_BINARY_DIR}/dawn9-config.cmake
                               INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/dawn9-config-version.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/dawn9-config-version.cmake COMPATIBILITY SameMinorVersion)
 file(RELATIVE_PATH prefix_from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 list(TRANSFORM static_libraries PREPEND -l OUTPUT_VARIABLE static_flags)
 list(JOIN static_flags " " static_flags)
-configure_file(cmake/dawn9.pc.in ${CMAKE_BINARY_DIR}/dawn9.pc @ONLY)
+configure_file(cmake/dawn9.pc.in ${PROJECT_BINARY_DIR}/dawn9.pc @ONLY)
 
 install(TARGETS dawn9_shared dawn9_static EXPORT dawn9-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES engine/dawn9.h DESTINATION include)
 install(EXPORT dawn9-targets NAMESPACE dawn9:: DESTINATION ${package_folder})
-install(FILES ${CMAKE_BINARY_DIR}/dawn9-config.cmake ${CMAKE_BINARY_DIR}/dawn9-config-version.cmake
+install(FILES ${PROJECT_BINARY_DIR}/dawn9-config.cmake ${PROJECT_BINARY_DIR}/dawn9-config-version.cmake
         DESTINATION ${package_folder})
-install(FILES ${CMAKE_BINARY_DIR}/dawn9.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/dawn9.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -20,12 +20,15 @@ install(DIRECTORY docs examples DESTINATION share/doc/dawn9 FILES_MATCHING PATTE
 install(PROGRAMS examples/wandb_forward.py DESTINATION share/doc/dawn9/examples)
 
 # Man page and completions, if the build has made them.
-install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION share/man/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
-install(FILES ${CMAKE_BINARY_DIR}/completions/dawn9.bash DESTINATION share/bash-completion/completions RENAME dawn9
+install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION share/man/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
+install(FILES ${PROJECT_BINARY_DIR}/completions/dawn9.bash DESTINATION share/bash-completion/completions RENAME dawn9
         OPTIONAL)
-install(FILES ${CMAKE_BINARY_DIR}/completions/_dawn9 DESTINATION share/zsh/vendor-completions OPTIONAL)
-install(FILES ${CMAKE_BINARY_DIR}/completions/dawn9.fish DESTINATION share/fish/vendor_completions.d OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/completions/_dawn9 DESTINATION share/zsh/vendor-completions OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/completions/dawn9.fish DESTINATION share/fish/vendor_completions.d OPTIONAL)
 
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return() # packages are those of the project that contains dawn9
+endif()
 find_program(DAWN9_DPKG_SHLIBDEPS dpkg-shlibdeps)
 find_program(DAWN9_FILE file) # CPack uses it to find programs
 set(CPACK_GENERATOR TGZ)
@@ -36,7 +39,7 @@ set(CPACK_PACKAGE_NAME dawn9)
 set(CPACK_PACKAGE_VENDOR "dawn9 maintainers")
 set(CPACK_PACKAGE_CONTACT "dawn9 maintainers")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains small networks on images and texts to a target accuracy")
-set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL dawn9)
 set(CPACK_COMPONENTS_GROUPING IGNORE)

@@ -122,6 +122,8 @@ FNR == 1 {
 }
 FNR == longest + 1 { complain("longer than " longest " lines") }
 FILENAME ~ /\.(c|h|cu|cpp|def)$/ && length($0) > widest { complain("wider than " widest " columns") }
+# add_subdirectory(dawn9) works because no path starts from the top-level project
+FILENAME ~ /(CMakeLists\.txt|\.cmake)$/ && /CMAKE_(SOURCE|BINARY)_DIR/ { complain("use PROJECT_SOURCE_DIR or PROJECT_BINARY_DIR") }
 
 # FOLDER of the row of `layers` that a file belongs to; "": none.
 function room_of(path,    k, found) {
@@ -360,6 +362,7 @@ prove() {
     plant configs/a.yaml 'a path of one machine' 'data: {path: /mnt/disk/images}'
     plant engine/step/a.c "longer than $longest lines" "$(awk -v n=$((longest + 1)) 'BEGIN { for (i = 0; i < n; i++) print "int a;" }')"
     for file in unit/a.c cuda_model/a.cpp; do plant tests/$file 'wider than' "/* $(printf '%0120d' 0) */"; done
+    plant cmake/a.cmake 'use PROJECT_' 'include(${CMAKE_SOURCE_DIR}/b.cmake)'
     plant_legal engine/backends/onednn/a.c '#include <dnnl.h>'
     plant tests/cli/a.sh 'does not end with verdict' '. "$(dirname "$0")/lib.sh"
 accepts true'
