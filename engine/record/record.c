@@ -95,12 +95,25 @@ done:
     return status;
 }
 
+/* Returns a file that is named like one of a record, if the folder has no run's config.yaml; NULL: none. */
+static const char *find_foreign(const d9_record *record) {
+    for (size_t i = 0; i < sizeof files / sizeof *files && !has_file(record, "config.yaml"); i++)
+        if (has_file(record, files[i])) return files[i];
+    return NULL;
+}
+
 d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config, d9_record_mode mode) {
     d9_status status;
     d9_record record;
     bool finished = false;
     D9_TRY(set_folder(context, &record, folder));
     if (mode == D9_RECORD_OVERWRITE) goto done;
+    const char *foreign = find_foreign(&record);
+    if (foreign) /* downloaded or copied here; only --overwrite replaces or deletes it */
+        D9_TRY(d9_fail(context, D9_USAGE,
+                       "%s: holds %s, but no config.yaml of a run; --overwrite replaces or deletes files named like "
+                       "those of a run, or give another --out",
+                       folder, foreign));
     D9_TRY(d9_record_find_finished(context, folder, config, &finished));
     if (finished && mode == D9_RECORD_RESUME)
         D9_TRY(
@@ -115,8 +128,7 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
                        "%s: holds a run that is not finished; --resume continues from its checkpoint, --overwrite "
                        "deletes it and starts over; or give another --out",
                        folder));
-    /* A model without a run's config.yaml was downloaded or copied here; only --overwrite deletes it. */
-    if (has_file(&record, "model.safetensors") && (mode == D9_RECORD_NEW || !has_file(&record, "config.yaml")))
+    if (mode == D9_RECORD_NEW && has_file(&record, "model.safetensors"))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: holds a model.safetensors and no finished run; --overwrite deletes that model, or give "
                        "another --out",

@@ -73,7 +73,7 @@ typedef struct d9_record { /* an open run folder */
 /* Treatment of a run that the folder already holds. */
 typedef enum d9_record_mode {
     D9_RECORD_NEW,      /* error if there is a result, checkpoint or model, or another configuration or seed */
-    D9_RECORD_RESUME,   /* continue or begin; error if finished, of another configuration or seed, or only a model */
+    D9_RECORD_RESUME,   /* continue or begin; error if finished, or of another configuration or seed */
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
@@ -81,7 +81,8 @@ typedef enum d9_record_mode {
  * configuration or seed. */
 D9_MUST_USE d9_status d9_record_find_finished(d9_context *context, const char *folder, const d9_config *config,
                                               bool *finished);
-/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help. */
+/* Checks, without writing, that `mode` permits a run in the folder. If not: D9_USAGE, naming the options that help.
+ * Only OVERWRITE permits a folder that has a file named like one of a record, but no config.yaml. */
 D9_MUST_USE d9_status d9_record_check(d9_context *context, const char *folder, const d9_config *config,
                                       d9_record_mode mode);
 /* Makes the folder, repeats d9_record_check, removes old results, writes config.yaml, and begins events.jsonl and
