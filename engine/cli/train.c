@@ -94,21 +94,17 @@ done:
     return status;
 }
 
-/* Sets *folder to the folder of a run with a checkpoint or a result, if `config` is its config.yaml: "runs/a" for
- * "runs/a/config.yaml". Otherwise to NULL. */
+/* Sets *folder to the folder of a run's record, if `config` is its config.yaml: "runs/a" for "runs/a/config.yaml".
+ * Otherwise to NULL. */
 static d9_status find_record_folder(d9_cli *cli, const char *config, const char **folder) {
-    static const char *const files[] = {"checkpoint.safetensors", "result.json"};
     d9_status status = D9_OK;
     const char *slash = strrchr(config, '/');
-    char *own, *path;
+    char *own;
     *folder = NULL;
     if (strcmp(d9_text_file_name(config), "config.yaml") != 0) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &own, "%.*s", slash ? (int)(slash - config) : 1,
                            slash ? config : "."));
-    for (int i = 0; i < 2; i++) {
-        D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/%s", own, files[i]));
-        if (d9_file_exists(&cli->context, path)) *folder = own;
-    }
+    if (d9_record_is_folder(&cli->context, own)) *folder = own;
 done:
     return status;
 }

@@ -85,6 +85,26 @@ static d9_status set_folder(d9_context *context, d9_record *record, const char *
     return D9_OK;
 }
 
+bool d9_record_is_folder(d9_context *context, const char *folder) {
+    d9_record record;
+    d9_context quiet = *context; /* takes the error if the folder's name is too long */
+    return set_folder(&quiet, &record, folder) == D9_OK && has_file(&record, "config.yaml") &&
+           (has_file(&record, "events.jsonl") || has_file(&record, "checkpoint.safetensors") ||
+            has_file(&record, "result.json"));
+}
+
+bool d9_record_is_file(d9_context *context, const char *path) {
+    char folder[PATH_BYTES];
+    char *const linked = realpath(path, NULL); /* NULL: no such file */
+    const char *target = linked ? linked : path, *name = d9_text_file_name(target);
+    bool named = false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) named = named || strcmp(name, files[i]) == 0;
+    snprintf(folder, sizeof folder, "%.*s.", (int)(name - target), target);
+    named = named && d9_record_is_folder(context, folder);
+    free(linked);
+    return named;
+}
+
 d9_status d9_record_find_finished(d9_context *context, const char *folder, const d9_config *config, bool *finished) {
     d9_status status;
     d9_record record;

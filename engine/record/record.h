@@ -77,6 +77,11 @@ typedef enum d9_record_mode {
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;
 
+/* True if the folder holds a run's config.yaml, and beside it a result, a checkpoint or an events.jsonl. */
+bool d9_record_is_folder(d9_context *context, const char *folder);
+/* True if `path` is, or would become, a file of such a folder's record: it is named like one. */
+bool d9_record_is_file(d9_context *context, const char *path);
+
 /* Sets *finished to true if the folder holds a finished run, else to false. Returns D9_USAGE if its run has another
  * configuration or seed. */
 D9_MUST_USE d9_status d9_record_find_finished(d9_context *context, const char *folder, const d9_config *config,

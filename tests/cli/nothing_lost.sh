@@ -69,9 +69,12 @@ for config in own/config.yaml linked.yaml; do
 done
 unchanged own
 accepts "$dawn9" train run/config.yaml --out run --resume
+cp -r run early && rm early/*.json early/*.safetensors # as if killed before its first checkpoint
 before=$(listing)
 accepts "$dawn9" train run/config.yaml --resume
 [ "$(listing)" = "$before" ] || fail "train run/config.yaml --resume made another run than run"
+accepts "$dawn9" train early/config.yaml --resume --quiet
+same_bits run early
 accepts "$dawn9" train tiny.yaml --out kept --overwrite --quiet
 
 # ---- partial files of a killed process are removed, other files stay ----
