@@ -135,11 +135,14 @@ D9_MUST_USE d9_status d9_cli_default_out(d9_cli *cli, const char *title, const c
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
+/* As d9_cli_check_output, of each file of the configuration: the one that was loaded, and its bases. */
+D9_MUST_USE d9_status d9_cli_check_output_config(d9_cli *cli, const char *output, const char *option,
+                                                 const d9_config *config);
 typedef struct d9_cli_output {
     const char *file, *option; /* file: NULL if the option was not given */
 } d9_cli_output;
-/* D9_USAGE if two of the outputs are the same regular file, even under another name. A device or a pipe, such as
- * /dev/null, may be given twice. */
+/* D9_USAGE if two of the outputs are the same regular file, even under another name (a device or a pipe, such as
+ * /dev/null, may be given twice), or if one is a file of a run's record (d9_record_is_file). */
 D9_MUST_USE d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count);
 /* D9_USAGE if `output` (may be NULL) has an extension other than `ending`, in upper or lower case. `format`: the format
  * that is written, for the message. */

@@ -2,6 +2,7 @@
  * messages and names of folders. */
 #include "cli/cli.h"
 #include "core/system.h"
+#include "record/record.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -107,13 +108,25 @@ d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *optio
     return d9_fail(&cli->context, D9_USAGE, "%s: would overwrite its own input; give another %s", output, option);
 }
 
+d9_status d9_cli_check_output_config(d9_cli *cli, const char *output, const char *option, const d9_config *config) {
+    d9_status status = D9_OK;
+    for (int i = 0; i < config->files.count; i++)
+        D9_TRY(d9_cli_check_output(cli, output, option, config->files.paths[i]));
+done:
+    return status;
+}
+
 d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count) {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        if (outputs[i].file && d9_record_is_file(&cli->context, outputs[i].file))
+            return d9_fail(&cli->context, D9_USAGE, "%s: is a file of the record of a run; give another %s",
+                           outputs[i].file, outputs[i].option);
         for (int before = 0; before < i && outputs[i].file; before++)
             if (outputs[before].file && !is_device(cli->context.system, outputs[i].file) &&
                 is_same_path(cli->context.system, outputs[before].file, outputs[i].file))
                 return d9_fail(&cli->context, D9_USAGE, "%s: %s and %s need different files", outputs[i].file,
                                outputs[before].option, outputs[i].option);
+    }
     return D9_OK;
 }
 

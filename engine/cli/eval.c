@@ -387,12 +387,12 @@ static d9_status run(d9_cli *cli, const void *options) {
         {chosen->logits, "--logits"}, {chosen->confusion, "--confusion"}, {chosen->mistakes, "--mistakes"}};
     D9_TRY(d9_cli_check_outputs(cli, outputs, 3));
     for (int i = 0; i < 3; i++) {
-        D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, path));
         D9_TRY(d9_cli_check_output(cli, outputs[i].file, outputs[i].option, model));
         D9_TRY(d9_file_check_writable(&cli->context, outputs[i].file));
     }
     D9_TRY(d9_cli_check_ending(cli, chosen->mistakes, "--mistakes", ".png", "PNG"));
     D9_TRY(load_config_and_dataset(cli, chosen, path, model, &config, &dataset));
+    for (int i = 0; i < 3; i++) D9_TRY(d9_cli_check_output_config(cli, outputs[i].file, outputs[i].option, config));
     if ((chosen->confusion || chosen->mistakes) && !config->measure->by_class)
         D9_TRY(d9_fail(&cli->context, D9_USAGE, "%s: needs one class for each sample; the measure of this model is %s",
                        chosen->confusion ? "--confusion" : "--mistakes", config->measure->word));

@@ -18,6 +18,7 @@ static d9_status run(d9_cli *cli, const void *options) {
     d9_status status;
     const char *model, *input;
     D9_TRY(d9_cli_model(cli, chosen->model, &model));
+    D9_TRY(d9_cli_check_outputs(cli, &(d9_cli_output){chosen->out, "OUT"}, 1));
     D9_TRY(d9_cli_check_output(cli, chosen->out, "OUT", model));
     D9_TRY(d9_cli_check_ending(cli, chosen->out, "OUT", ".onnx", "ONNX"));
     D9_TRY(d9_onnx_write(&cli->context, model, chosen->out, &input));

@@ -313,6 +313,8 @@ static d9_status read_config(prediction *self, d9_text *yaml) {
         return d9_fail(&self->cli->context, D9_USAGE, "--set: needs --config, whose configuration it changes");
     if (!options->config) return D9_OK;
     D9_TRY(d9_cli_config(self->cli, options->config, &edits, NULL, &config));
+    D9_TRY(d9_cli_check_output_config(self->cli, options->sheet, "--sheet", config));
+    D9_TRY(d9_cli_check_output_config(self->cli, options->features, "--features", config));
     D9_TRY(d9_effective_yaml(config, yaml));
 done:
     d9_config_free(&self->cli->context, config);

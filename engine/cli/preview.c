@@ -183,8 +183,6 @@ static d9_status check_options(d9_cli *cli, const d9_data_options *options) {
         return d9_fail(&cli->context, D9_USAGE, "data preview has no --json and no --from");
     d9_status status;
     D9_TRY(d9_cli_check_outputs(cli, (d9_cli_output[]){{options->out, "--out"}, {options->filters, "--filters"}}, 2));
-    D9_TRY(d9_cli_check_output(cli, options->out, "--out", options->what));
-    D9_TRY(d9_cli_check_output(cli, options->filters, "--filters", options->what));
     D9_TRY(d9_cli_check_ending(cli, options->out, "--out", ".png", "PNG"));
     D9_TRY(d9_cli_check_ending(cli, options->filters, "--filters", ".png", "PNG"));
 done:
@@ -219,6 +217,8 @@ d9_status d9_data_preview(d9_cli *cli, const d9_data_options *options) {
     d9_dataset promised, *dataset = NULL;
     D9_TRY(check_options(cli, options));
     D9_TRY(d9_cli_config(cli, options->what, &options->edits, NULL, &full));
+    D9_TRY(d9_cli_check_output_config(cli, options->out, "--out", full));
+    D9_TRY(d9_cli_check_output_config(cli, options->filters, "--filters", full));
     D9_TRY(d9_config_describe_dataset(&cli->context, full, &promised));
     if (promised.tokens) {
         status = preview_texts(cli, full, options);

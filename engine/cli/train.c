@@ -170,18 +170,20 @@ done:
     return status;
 }
 
-/* D9_DATA if the published weights that the configuration names were not downloaded. D9_USAGE if the record would
- * overwrite the configuration or the initial weights. Does nothing with --resume, because both may be files of the
- * record. */
+/* D9_USAGE if --save-plan would overwrite a file of the configuration or of a record. Without --resume, with which the
+ * inputs may be files of the record: D9_USAGE if the record would overwrite a file of the configuration or the initial
+ * weights, D9_DATA if the published weights that the configuration names were not downloaded. */
 static d9_status check_inputs(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder) {
     d9_status status = D9_OK;
     char *recorded, *model;
     const char *from;
+    D9_TRY(d9_cli_check_outputs(cli, &(d9_cli_output){options->save_plan, "--save-plan"}, 1));
+    D9_TRY(d9_cli_check_output_config(cli, options->save_plan, "--save-plan", config));
     if (options->resume) goto done;
     if (config->train.from) D9_TRY(d9_weights_find(&cli->context, &cli->arena, config->train.from, &from));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &recorded, "%s/config.yaml", folder));
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &model, "%s/model.safetensors", folder));
-    D9_TRY(d9_cli_check_output(cli, recorded, "--out", options->config));
+    D9_TRY(d9_cli_check_output_config(cli, recorded, "--out", config));
     D9_TRY(d9_cli_check_output(cli, model, "--out", config->train.from));
 done:
     return status;
@@ -549,9 +551,8 @@ static d9_status run(d9_cli *cli, const void *options) {
         return d9_fail(&cli->context, D9_USAGE, "--json and --events: give only one (dawn9 train --help)");
     if (chosen->resume && chosen->overwrite)
         return d9_fail(&cli->context, D9_USAGE, "--resume and --overwrite: give only one (dawn9 train --help)");
-    d9_status status = d9_cli_check_output(cli, chosen->save_plan, "--save-plan", chosen->config);
-    if (status == D9_OK) status = compare_runs(cli, chosen);
-    if (status != D9_OK) return status;
+    const d9_status compared = compare_runs(cli, chosen);
+    if (compared != D9_OK) return compared;
     return chosen->runs.given ? train_many(cli, chosen) : train_single(cli, chosen);
 }
 

@@ -236,7 +236,7 @@ static d9_status build_config(d9_context *context, d9_config *config, const char
     char *copy, *title;
     D9_TRY(d9_arena_copy(context, &config->arena, path, &copy));
     config->path = copy;
-    D9_TRY(d9_config_layers_load(context, &config->arena, path, yaml, &root));
+    D9_TRY(d9_config_layers_load(context, &config->arena, copy, yaml, &config->files, &root));
     if (edits) D9_TRY(d9_config_layers_edit(context, &config->arena, edits, root));
     config->tree = root;
     D9_TRY(bind_sections(context, config, root));

@@ -59,10 +59,16 @@ typedef enum d9_keep { D9_KEEP_NONE, D9_KEEP_MODEL, D9_KEEP_ALL, D9_KEEP_BEST } 
 
 #define D9_SEED_MAX 9000000000000000000 /* so far below 2^63 that a seed plus a number of runs fits an int64_t */
 
+typedef struct d9_config_files {
+    const char **paths; /* (count) */
+    int count, capacity;
+} d9_config_files;
+
 typedef struct d9_config {
     d9_arena arena;
-    const char *path;  /* of the file (found by d9_config_find), or `name` of d9_config_parse */
-    const char *title; /* `title:`, or the name of the file without .yaml */
+    d9_config_files files; /* that were read: the configuration, unless it was passed as text, and its bases */
+    const char *path;      /* of the file (found by d9_config_find), or `name` of d9_config_parse */
+    const char *title;     /* `title:`, or the name of the file without .yaml */
 
     /* keys at the top of the file. The units and special values of all keys are in config/sections.c */
     double target;         /* score that the run is timed to, in the unit of `measure` (accuracy: percent) */

@@ -80,7 +80,8 @@ void d9_config_layers_normalize(d9_tree *root) {
 
 /* ---- loading ---- */
 
-static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root);
+static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml,
+                           d9_config_files *files, d9_tree **root);
 
 /* Fails with `message`. If the file `path` is missing, adds that a base is relative to the folder of the file that
  * names it, and the path of an installed configuration with this name, if there is one. */
@@ -128,14 +129,16 @@ static d9_status check_inheritance(d9_context *context, const ancestry *link, co
 
 /* Loads a file and its bases. `base`: the node that names the file; NULL for the first file. */
 static d9_status load_file(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
-                           const char *path, d9_tree **root) {
+                           const char *path, d9_config_files *files, d9_tree **root) {
     d9_status status = D9_OK;
     uint8_t *bytes = NULL;
     ancestry link = {.from = from, .path = path};
     link.is_file = context->system->stat(context->system->user, path, &link.state) == 0;
     D9_TRY(check_inheritance(context, &link, base));
     D9_TRY(read_file(context, path, base, &bytes));
-    D9_TRY(load_text(context, arena, &link, (char *)bytes, root));
+    D9_TRY(D9_ARENA_GROW(context, arena, files->count, &files->capacity, &files->paths));
+    files->paths[files->count++] = path;
+    D9_TRY(load_text(context, arena, &link, (char *)bytes, files, root));
 done:
     d9_release(context, bytes);
     return status;
@@ -143,20 +146,21 @@ done:
 
 /* Loads the base of a file, without the keys that are not inherited. */
 static d9_status load_base(d9_context *context, d9_arena *arena, const ancestry *from, const d9_tree *base,
-                           d9_tree **root) {
+                           d9_config_files *files, d9_tree **root) {
     d9_status status = D9_OK;
     char *path;
     if (base->kind != D9_TREE_SCALAR || !*base->text) D9_TRY(d9_tree_fail(context, base, "needs a file name"));
     /* the base of YAML passed as text is relative to the working directory */
     D9_TRY(d9_path_beside(context, arena, from->is_file ? from->path : "", base->text, &path));
-    D9_TRY(load_file(context, arena, from, base, path, root));
+    D9_TRY(load_file(context, arena, from, base, path, files, root));
     d9_tree_remove(*root, "title");
     d9_tree_remove(*root, "published");
 done:
     return status;
 }
 
-static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml, d9_tree **root) {
+static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link, const char *yaml,
+                           d9_config_files *files, d9_tree **root) {
     d9_status status = D9_OK;
     d9_tree *tree, *under;
     char *source;
@@ -168,7 +172,7 @@ static d9_status load_text(d9_context *context, d9_arena *arena, ancestry *link,
     const d9_tree *base = d9_tree_find(tree, "base");
     *root = tree;
     if (!base) goto done;
-    D9_TRY(load_base(context, arena, link, base, &under));
+    D9_TRY(load_base(context, arena, link, base, files, &under));
     d9_tree_remove(tree, "base");
     d9_config_layers_merge(under, tree);
     *root = under;
@@ -177,7 +181,8 @@ done:
 }
 
 d9_status d9_config_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
-                                d9_tree **root) {
+                                d9_config_files *files, d9_tree **root) {
     ancestry text = {.path = path};
-    return yaml ? load_text(context, arena, &text, yaml, root) : load_file(context, arena, NULL, NULL, path, root);
+    return yaml ? load_text(context, arena, &text, yaml, files, root)
+                : load_file(context, arena, NULL, NULL, path, files, root);
 }

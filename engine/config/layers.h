@@ -4,9 +4,10 @@
 #include "config/config.h"
 #include "config/tree.h"
 
-/* Loads a file, merged over all its bases, as a map without the key `base`. `yaml`: its text; NULL: reads `path`. */
+/* Loads a file, merged over all its bases, as a map without the key `base`. `yaml`: its text; NULL: reads `path`. Adds
+ * the path of each file that was read to `files`; `path` must live as long as the arena. */
 D9_MUST_USE d9_status d9_config_layers_load(d9_context *context, d9_arena *arena, const char *path, const char *yaml,
-                                            d9_tree **root);
+                                            d9_config_files *files, d9_tree **root);
 
 /* Merges `over` into `under`: maps by key, everything else is replaced. Another model.name replaces the whole model,
  * and keys of a schedule that do not fit its new shape, knots or values are removed (d9_schedule_drop_keys). Nodes of

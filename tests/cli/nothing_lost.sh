@@ -68,6 +68,8 @@ for config in own/config.yaml linked.yaml; do
     done
 done
 unchanged own
+mkdir heirs && echo 'base: ../run/config.yaml' >heirs/based.yaml
+rejects 2 'run/config.yaml --out' "$dawn9" train heirs/based.yaml --out run --overwrite
 accepts "$dawn9" train run/config.yaml --out run --resume
 cp -r run early && rm early/*.json early/*.safetensors # as if killed before its first checkpoint
 before=$(listing)
@@ -112,13 +114,24 @@ accepts "$dawn9" train tiny.yaml --set title=.. --set train.epochs=0.5 --runs 1 
 # ---- an output that is also an input ----
 cp run/model.safetensors model && cp tiny.yaml read.yaml && ln -s model link && cp -r run read
 printf 'P6 1 1 255 abc' >picture.png
+echo 'base: read.yaml' >based.yaml && ln -s read/result.json result
 for file in model read.yaml picture.png; do cp $file $file.before; done
 rm -rf read.before && cp -r read read.before
 rejects 2 'link OUT' "$dawn9" export model link
 rejects 2 'model --logits' "$dawn9" eval read.yaml model --logits model
 rejects 2 'read.yaml --logits' "$dawn9" eval read.yaml model --logits read.yaml
 rejects 2 'read/model.safetensors --logits' "$dawn9" eval read --logits read/model.safetensors
-rejects 2 'read.yaml --save-plan' "$dawn9" train read.yaml --save-plan read.yaml
+rejects 2 'read.yaml --logits' "$dawn9" eval based.yaml model --logits read.yaml
+for config in read.yaml based.yaml; do
+    rejects 2 'read.yaml --save-plan' "$dawn9" train $config --save-plan read.yaml
+done
+for file in read/result.json result; do # files of a record
+    rejects 2 "$file --logits" "$dawn9" eval read --logits $file
+    rejects 2 "$file --confusion" "$dawn9" eval model --confusion $file
+done
+rejects 2 'read/epochs.tsv --save-plan' "$dawn9" train tiny.yaml --save-plan read/epochs.tsv
+rejects 2 'read/predictions.safetensors --features' \
+    "$dawn9" predict model picture.png --features read/predictions.safetensors
 rejects 2 './x --logits --confusion different' "$dawn9" eval read --logits x --confusion ./x
 rejects 2 './x.png --out --filters different' "$dawn9" data preview read.yaml --out x.png --filters ./x.png
 rejects 2 'read.yaml --out' "$dawn9" data preview read.yaml --out read.yaml
@@ -126,6 +139,7 @@ rejects 2 'read.yaml --filters' "$dawn9" data preview read.yaml --filters read.y
 rejects 2 './picture.png --sheet' "$dawn9" predict model tiny.yaml picture.png --sheet ./picture.png
 rejects 2 'read/model.safetensors --sheet' "$dawn9" predict read picture.png --sheet read/model.safetensors
 for kept in model read.yaml picture.png read; do unchanged $kept; done
+accepts "$dawn9" eval read --confusion read/confusion.tsv
 
 # ---- several seeds: errors come before training ----
 accepts "$dawn9" train tiny.yaml --set train.epochs=0.5 --seed 6 --out many/seed6 --quiet
