@@ -309,8 +309,8 @@ done:
 }
 
 /* With --resume, sets *result to the result in the record of a finished run; otherwise to NULL: the run must be
- * trained. Process 0 decides for all processes. The others, which have no record and print nothing, get an empty
- * object. */
+ * trained. D9_DATA if the result is damaged. Process 0 decides for all processes. The others, which have no record and
+ * print nothing, get an empty object. */
 static d9_status find_finished(d9_cli *cli, const train_options *options, const d9_config *config, const char *folder,
                                json_t **result) {
     d9_status status = D9_OK;
@@ -324,8 +324,11 @@ static d9_status find_finished(d9_cli *cli, const train_options *options, const 
     if (!finished || *result) goto done;
     D9_TRY(d9_arena_format(&cli->context, &cli->arena, &path, "%s/result.json", folder));
     D9_TRY(d9_json_read(&cli->context, path, result, NULL));
-    if (isnan(d9_json_score(*result, config->measure)))
-        status = d9_fail(&cli->context, D9_DATA, "%s: not the result of a run; --overwrite trains it again", path);
+    const char *fault = d9_result_fault(*result);
+    if (!fault && isnan(d9_json_real(*result, config->measure->name))) fault = "is not the result of a run";
+    if (fault)
+        status =
+            d9_fail(&cli->context, D9_DATA, "%s: %s; remove this file, and --resume trains the run again", path, fault);
 done:
     if (status == D9_OK) return status;
     json_decref(*result);
@@ -411,16 +414,15 @@ done:
 static d9_status check_seed(d9_cli *cli, const train_options *options, int64_t seed, const seed_runs *many) {
     d9_status status;
     d9_config *config = NULL;
+    json_t *finished = NULL;
     char *folder;
-    bool finished;
     D9_TRY(load_seed(cli, options, seed, many, &config, &folder));
     D9_TRY(check_inputs(cli, options, config, folder));
-    if (cli->parallel.rank > 0) goto done; /* only process 0 has a record */
-    if (options->resume)
-        D9_TRY(d9_record_find_finished(&cli->context, folder, config, &finished));
-    else if (!options->overwrite)
-        D9_TRY(d9_record_check(&cli->context, folder, config, D9_RECORD_NEW));
+    D9_TRY(find_finished(cli, options, config, folder, &finished));
+    if (cli->parallel.rank > 0 || finished || options->overwrite) goto done; /* only process 0 has a record */
+    D9_TRY(d9_record_check(&cli->context, folder, config, options->resume ? D9_RECORD_RESUME : D9_RECORD_NEW));
 done:
+    json_decref(finished);
     d9_config_free(&cli->context, config);
     return status;
 }

@@ -74,7 +74,7 @@ static double process_seconds_of(const json_t *result) {
 }
 
 /* Sets `state` from result.json; waiting if the file is missing or damaged. *damaged: the file exists but has no
- * configuration hash or no seed. */
+ * configuration hash or no seed, or an impossible value. */
 static d9_status read_result(const run *self, d9_run_state *state, bool *damaged) {
     d9_status status;
     json_t *result;
@@ -88,7 +88,7 @@ static d9_status read_result(const run *self, d9_run_state *state, bool *damaged
     D9_TRY(read_json(self, "result.json", &result));
     const char *hash = json_string_value(json_object_get(result, "config_hash"));
     const json_t *seed = json_object_get(result, "seed");
-    *damaged = has_file(self, "result.json") && (!hash || !json_is_integer(seed));
+    *damaged = has_file(self, "result.json") && (!hash || !json_is_integer(seed) || d9_result_fault(result));
     if (!hash || *damaged) goto done;
     if (strcmp(hash, self->arm->config_hash) != 0 || json_integer_value(seed) != self->seed)
         D9_TRY(d9_fail(self->context, D9_USAGE,
@@ -314,7 +314,7 @@ static d9_status train_locked(const run *self, const d9_run_options *options, d9
     }
     D9_TRY(read_failure(self, state));
     if (state->kind == D9_RUN_FAILED) goto done;
-    if (damaged) d9_log(self->context, D9_LOG_WARNING, "%s/result.json: truncated; the run is repeated", self->folder);
+    if (damaged) d9_log(self->context, D9_LOG_WARNING, "%s/result.json: damaged; the run is repeated", self->folder);
     D9_TRY(check_config(self, &damaged));
     *trained = true;
     status = train_or_resume(self, options, damaged, state);

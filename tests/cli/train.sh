@@ -117,8 +117,18 @@ accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out ha
 json "$out" 'len(d["runs"]) == 2 and d["accuracy"]["runs"] == 2' \
     'd["runs"][1]["params_sha256"] == result("many/seed6")["params_sha256"]'
 rejects 2 'half/seed5' "$dawn9" train tiny.yaml --runs 2 --seed 5 --out half --resume
-echo '{}' >half/seed5/result.json
-rejects 3 'half/seed5/result.json' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
+# A damaged result is found before a seed is trained; without it --resume trains this seed again.
+mv half/seed5 seed5
+for damaged in '{}' '{"accuracy": "x"}' '{"accuracy": -5}' '{"accuracy_tta": 5}' '{"accur'; do
+    echo "$damaged" >half/seed6/result.json
+    rejects 3 'half/seed6/result.json --resume' "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume
+    lacks "$err" '--overwrite'
+    rejects 3 'half/seed6/result.json --resume' "$dawn9" train tiny.yaml --seed 6 --set train.epochs=1 --out half/seed6 --resume
+done
+mv seed5 half && rm half/seed6/result.json
+accepts "$dawn9" train tiny.yaml --runs 2 --seed 5 --set train.epochs=1 --out half --resume --quiet
+says '^seed 5: finished before'
+same_bits half/seed6 many/seed6
 accepts "$dawn9" train tiny.yaml --set train.epochs=1 --set keep=none --quiet
 [ -f runs/tiny-seed1/result.json ] && [ ! -f runs/tiny-seed1/model.safetensors ] || fail "runs/tiny-seed1 is not as keep: none has it"
 # The error about a folder without a model says why there is none.
