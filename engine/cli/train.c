@@ -262,6 +262,14 @@ static d9_status measure_peak_rate(void *user, d9_session *session) {
     return status;
 }
 
+/* Puts the seed before the message of a run that failed. Returns `status`. */
+static d9_status name_seed(d9_cli *cli, d9_status status, int64_t seed) {
+    char message[sizeof cli->context.message];
+    snprintf(message, sizeof message, "%s", cli->context.message);
+    d9_context_clear(&cli->context);
+    return d9_fail(&cli->context, status, "seed %lld: %s", (long long)seed, message);
+}
+
 /* Trains into `out`. `tensorboard`: folder of the event files, or NULL. *peak_rate: operations per second of a large
  * matrix product; if it is 0, measured with --verbose. */
 static d9_status train_once(d9_cli *cli, const train_options *options, const d9_config *config, const char *out,
@@ -293,6 +301,7 @@ static d9_status train_once(d9_cli *cli, const train_options *options, const d9_
     *peak_rate = progress.peak_rate;
     if (status == D9_OK) d9_run_describe(result, ended, sizeof ended);
     d9_progress_end(&progress, status == D9_OK, status == D9_OK ? ended : cli->context.message);
+    if (status != D9_OK && options->runs.given) status = name_seed(cli, status, config->seed);
     return add_how_to_resume(cli, status, out);
 }
 

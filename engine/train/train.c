@@ -268,10 +268,9 @@ static d9_status check_finite(run *self, const double metrics[4]) {
     if (metrics[3] == 0) return D9_OK;
     int64_t step = (int64_t)metrics[3] - 1;
     return d9_fail(self->session.context, D9_NONFINITE,
-                   "the loss became non-finite at step %lld (epoch %lld), seed %llu: a lower train.lr, or a wider "
-                   "precision, may help",
-                   (long long)(step + 1), (long long)(step / self->session.program.steps_per_epoch + 1),
-                   (unsigned long long)self->session.seed);
+                   "the loss became non-finite at step %lld (epoch %lld): a lower train.lr, or a wider precision, may "
+                   "help",
+                   (long long)(step + 1), (long long)(step / self->session.program.steps_per_epoch + 1));
 }
 
 /* Evaluates with all views, or only the plain view. A failed or interrupted evaluation belongs to no epoch in the

@@ -177,6 +177,7 @@ hot='train.lr={knots: [0, end], values: [1.0e6, 1.0e6]}'
 ends 5 'logits image [0-9]+' "$dawn9" train tiny.yaml --out last --quiet --set "$hot"
 [ ! -e last/result.json ] && [ ! -e last/model.safetensors ] || fail "logits that are no numbers have an accuracy"
 ends 5 'non-finite [0-9]+' "$dawn9" train tiny.yaml --out hot --quiet --set "$hot" --set eval.every=0
+ends 5 'dawn9:.seed.7: non-finite [0-9]+' "$dawn9" train tiny.yaml --runs 2 --seed 7 --out hot-many --quiet --set "$hot" --set eval.every=0
 [ ! -e hot/result.json ] && [ ! -e hot/model.safetensors ] || fail "a run that failed left a result"
 
 # ---- interrupts: a checkpoint, status 130 and 143; the resumed run equals the uninterrupted one ----
