@@ -322,7 +322,7 @@ d9_status d9_find_lr(d9_cli *cli, const d9_config *config, const char *out, bool
     if (self.count >= 2) { /* also after an interrupt or an error */
         D9_TRY(write_file(&self, out, "rates.tsv", put_tsv));
         D9_TRY(write_file(&self, out, "rates.svg", put_svg));
-        print_table(&self);
+        if (!quiet) print_table(&self);
         if (measured == D9_OK) print_advice(&self);
         d9_cli_print(cli, "record     %s/rates.tsv\nplot       %s/rates.svg\n", out, out);
     }
