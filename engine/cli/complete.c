@@ -2,6 +2,7 @@
 #include "cli/help.h"
 
 #include "core/listing.h"
+#include "data/fetch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@ typedef struct completer {
     d9_text *text;
     char head[256];      /* completed part of the word, "ema:every=7,", which precedes each candidate */
     const char *current; /* the rest of the word */
+    const char *action;  /* the first argument before the word; NULL: none */
 } completer;
 
 static bool begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
@@ -136,6 +138,14 @@ static void offer_installed(completer *self, d9_installed_kind kind) {
 static void offer_configurations(completer *self) { offer_installed(self, D9_INSTALLED_CONFIGS); }
 static void offer_experiments(completer *self) { offer_installed(self, D9_INSTALLED_EXPERIMENTS); }
 
+/* WHAT of `data`: the names that `data fetch` accepts, or for `data preview` configurations. */
+static void offer_data(completer *self) {
+    const bool previews = self->action && strcmp(self->action, "preview") == 0;
+    for (int i = 0; !previews && d9_data_fetched_at(i); i++) offer(self, d9_data_fetched_at(i), "", NULL);
+    if (previews) offer_configurations(self);
+    if (previews) d9_text_add(self->text, ":files yaml\n");
+}
+
 /* Offers the choices of an option or word; without choices, candidates by the name of its value, such as CONFIG. */
 static void offer_values(completer *self, const d9_flag *flag) {
     static const struct {
@@ -144,7 +154,7 @@ static void offer_values(completer *self, const d9_flag *flag) {
         const char *files; /* line that tells the shell to list files or folders; NULL: none */
     } kinds[] = {{"CONFIG", .offer = offer_configurations, .files = ":files yaml"},
                  {"EXPERIMENT", .offer = offer_experiments, .files = ":files yaml"},
-                 {"WHAT", .files = ":files yaml"},
+                 {"WHAT", .offer = offer_data},
                  {"MODEL", .files = ":files safetensors"},
                  {"ARCHIVE", .files = ":files"},
                  {"FILE", .files = ":files"},
@@ -205,8 +215,8 @@ static void complete_argument(completer *self, const d9_command *command, const 
             pending = flag->type == D9_FLAG_SWITCH || strchr(words[i], '=') ? NULL : flag;
         else if (!only_words && strcmp(words[i], "--") == 0)
             only_words = true;
-        else
-            word_count += only_words || words[i][0] != '-';
+        else if ((only_words || words[i][0] != '-') && word_count++ == 0)
+            self->action = words[i];
     }
     if (pending) {
         offer_values(self, pending);

@@ -185,6 +185,8 @@ static const plan plans[] = {
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 
+const char *d9_data_fetched_at(int index) { return index >= 0 && index < PLANS ? plans[index].name : NULL; }
+
 typedef struct fetch {
     const plan *plan;
     const char *archive;              /* given by the user; NULL: none */

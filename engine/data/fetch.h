@@ -46,6 +46,9 @@ typedef struct d9_data_report {
  * are checked by their size. */
 D9_MUST_USE d9_status d9_data_check(d9_context *context, const char *name, const char *path, d9_data_report *report);
 
+/* The names that d9_data_fetch accepts; NULL past the end. */
+const char *d9_data_fetched_at(int index);
+
 /* Makes the files of dataset `name` ("cifar10", "imdb", "wikitext2") or of weights `name` ("resnet18") available. Does
  * nothing if verified files are in folder `path` or, if NULL, in a folder that the loader searches. Otherwise takes
  * them from `archive`, a file that the user downloaded, or, if NULL, from the sources above. Puts them into `path` or,

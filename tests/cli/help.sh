@@ -220,6 +220,8 @@ offers ':folders' train --out ''
 offers ':folders' compare a b c ''
 offers ':files' train --plan ''
 offers ':files' data fetch imdb --from ''
+offers 'cifar10 imdb wikitext2 resnet18' data fetch ''
+offers ':files yaml' data preview ''
 offers '' generate a --temperature ''
 offers 'zsh' help --completion z
 offers 'train.loss train.lr' help train.l
