@@ -166,7 +166,8 @@ static d9_status print_version(d9_cli *cli) {
 
 static d9_status run(d9_cli *cli, int count, const char *const *words) {
     if (count == 0) return d9_fail(&cli->context, D9_USAGE, "no command given (dawn9 --help lists them)");
-    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0) return d9_cli_help(cli, NULL);
+    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0)
+        return run_command(cli, "help", count - 1, words + 1);
     if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "-V") == 0) return print_version(cli);
     return run_command(cli, words[0], count - 1, words + 1);
 }

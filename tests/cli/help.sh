@@ -19,6 +19,8 @@ for command in $commands; do
     [ "$(grep -c '^To change the configuration:$' "$out")" = "$(grep -c -- '^  --with T' "$out")" ] || fail "$command --help lists other edits"
     accepts "$dawn9" help $command
     same "$out" "$scratch/help" "dawn9 help $command is not dawn9 $command --help"
+    accepts "$dawn9" --help $command
+    same "$out" "$scratch/help" "dawn9 --help $command is not dawn9 $command --help"
 done
 prints '^  source  ' "$dawn9" help ema
 prints '^train.lr$' "$dawn9" help train.lr.peak
