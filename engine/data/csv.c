@@ -95,6 +95,21 @@ static const char *split_line(char *line, char *end, int most, const char **cell
 
 /* ---- the table ---- */
 
+/* Counts the columns of this name, and sets *place to the last of them. Spaces and tabs around the names in the heading
+ * count only if `exact`. */
+static int count_columns(const char *const *heading, int columns, const char *name, bool exact, int *place) {
+    static const char blanks[] = " \t";
+    const size_t length = strlen(name);
+    int found = 0;
+    for (int c = 0; c < columns; c++) {
+        const char *begin = heading[c] + (exact ? 0 : strspn(heading[c], blanks));
+        if (strncmp(begin, name, length) != 0) continue;
+        const char *end = begin + length;
+        if (end[exact ? 0 : strspn(end, blanks)] == 0) *place = c, found++;
+    }
+    return found;
+}
+
 /* Sets places[i] to the column of wanted[i].name; -1: it is not asked for, or is optional and missing. */
 static d9_status find_columns(const d9_faults *faults, const char *const *heading, int columns,
                               const d9_csv_column *wanted, int count, int *places) {
@@ -102,8 +117,8 @@ static d9_status find_columns(const d9_faults *faults, const char *const *headin
         const char *name = wanted[i].name;
         int found = 0;
         places[i] = -1;
-        for (int c = 0; name && c < columns; c++)
-            if (strcmp(heading[c], name) == 0) places[i] = c, found++;
+        if (name) found = count_columns(heading, columns, name, true, &places[i]);
+        if (name && !found) found = count_columns(heading, columns, name, false, &places[i]);
         if (found > 1)
             return d9_fail(faults->context, D9_DATA, "%s:1: the column %s is there %d times", faults->file, name,
                            found);

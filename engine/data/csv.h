@@ -2,7 +2,8 @@
  *
  * A row is a line, ended by LF or CRLF, with as many cells as the heading; empty lines are skipped. A cell that begins
  * with a quotation mark ends with one, may contain commas, and has quotation marks doubled. Line breaks inside cells
- * are a fault. The text must be UTF-8 without zero bytes; a byte order mark is skipped. */
+ * are a fault. Spaces and tabs around the names of columns do not count. The text must be UTF-8 without zero bytes; a
+ * byte order mark is skipped. */
 #pragma once
 
 #include "core/arena.h"

@@ -130,9 +130,10 @@ static d9_status check_classes(const reading *self) {
     const int64_t least = several ? 1 : 2, most = several ? D9_MOST_LABEL_CLASSES : CLASSES_MOST,
                   count = self->table->classes;
     if (count >= least && count <= most) return D9_OK;
-    return d9_fail(self->faults->context, D9_DATA, "%s: %lld different labels%s%s%s%s%s, must be %lld to %lld%s",
-                   self->faults->file, (long long)count, count ? " (" : "", count ? self->table->class_names[0] : "",
-                   count > 1 ? ", " : "", count > 1 ? self->table->class_names[1] : "", count ? ", ...)" : "",
+    return d9_fail(self->faults->context, D9_DATA, "%s: %lld different label%s%s%s%s%s%s%s, must be %lld to %lld%s",
+                   self->faults->file, (long long)count, d9_text_plural(count), count ? " (" : "",
+                   count ? self->table->class_names[0] : "", count > 1 ? ", " : "",
+                   count > 1 ? self->table->class_names[1] : "", count > 2 ? ", ..." : "", count ? ")" : "",
                    (long long)least, (long long)most,
                    count > most && !several ? "; are these several labels in a cell? train.loss=sigmoid" : "");
 }

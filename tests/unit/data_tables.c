@@ -216,12 +216,12 @@ static void check_row(const reading *r, int row, const char *file, int32_t label
     assert_int_equal(r->table.rows[row].label, label);
 }
 
-/* The table has quoted cells, CRLF and LF, a byte order mark, an empty line and an unused column. Class names are
- * sorted by bytes. */
+/* The table has quoted cells, CRLF and LF, a byte order mark, an empty line and an unused column, " label". Class names
+ * are sorted by bytes. */
 TEST(tables_with_one_label_per_file_are_read) {
     reading r;
     OK(read_text(&r, &one_label,
-                 "\xef\xbb\xbf\"label\",x,file\r\niris,1,a.png\r\n\r\n\"to \"\"be\"\"\",\"2,3\",\"b,c.png\"\n"
+                 "\xef\xbb\xbf\"label\", label,file\r\niris,1,a.png\r\n\r\n\"to \"\"be\"\"\",\"2,3\",\"b,c.png\"\n"
                  "Iris,,d e.png"));
     assert_ints(r.faults.count, 0, r.table.count, 3);
     assert_int_equal(r.table.classes, 3);
@@ -243,13 +243,13 @@ TEST(several_labels_are_bits) {
     check_row(&r, 3, "d", 2);
 }
 
-TEST(spaces_around_labels_do_not_count) {
+TEST(spaces_around_labels_and_names_of_columns_do_not_count) {
     reading r;
     OK(read_text(&r, &several_labels, "file,label\na, Mass | Edema\t\nb, No Finding \nc,  \nd,Mass \n"));
     assert_ints(r.faults.count, 0, r.table.classes, 2);
     const int32_t bits[] = {3, 0, 0, 2};
     for (int i = 0; i < 4; i++) assert_int_equal(r.table.rows[i].label, bits[i]);
-    OK(read_text(&r, &one_label, "file,label\na,to be \nb, to be\nc,iris\nd, \n"));
+    OK(read_text(&r, &one_label, "file\t, label \na,to be \nb, to be\nc,iris\nd, \n"));
     assert_ints(r.faults.count, 1, r.table.classes, 2, r.table.rows[0].label, 1);
     assert_int_equal(r.table.rows[1].label, 1);
     assert_non_null(strstr(r.faults.fault[0].text, "no label"));
@@ -368,11 +368,12 @@ TEST(invalid_tables_are_rejected) {
         bool several;
     } rows[] = {{"file,lable\na,b\n", "did you mean lable", false},
                 {"file,label,label\na,b,c\n", "2 times", false},
+                {"file,label , label\na,b,c\n", "2 times", false},
                 {"file,label\n", "no row", false},
                 {"file;label\na;x\n", "semicolons", false},
                 {"file\tlabel\na\tx\n", "tabs", false},
                 {"", ":1: an empty line", false},
-                {"file,label\na,b\nc,b\n", "1 different labels", false},
+                {"file,label\na,b\nc,b\n", "1 different label (b)", false},
                 {"file,label\na,\xff\n", "UTF-8", false},
                 {"file,label\na,No Finding\n", "0 different labels", true},
                 {"file,label\n,0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|30|31\n",
