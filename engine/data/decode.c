@@ -79,8 +79,9 @@ static d9_status drop_damaged(d9_context *context, const reading *reading) {
     if (!dataset->multi_label)
         D9_TRY(d9_split_find_missing_class(context, &dataset->train, dataset->classes, &missing));
     if (missing >= 0)
-        status = d9_fail(context, D9_DATA, "%s: no training %s of this class is left", dataset->class_names[missing],
-                         sample);
+        status = d9_fail(context, D9_DATA,
+                         "%s: no training %s of this class is left; mend its files, or take the class out of the data",
+                         dataset->class_names[missing], sample);
 done:
     return status;
 }
