@@ -160,7 +160,7 @@ static const d9_option eval_options[] = {
      "last: only at the end and, with keep: best, of each epoch whose model is kept; the other evaluations compute the "
      "plain view, which also decides keep: best, eval.patience and train.plateau\n"
      "every: every evaluation, and the score with TTA decides"},
-    {"streams", D9_OPTION_INT, FIELD(eval.streams), "10", 1, 1e6, NULL,
+    {"streams", D9_OPTION_INT, FIELD(eval.streams), TEXT_OF(D9_STREAMS_DEFAULT), 1, 1e6, NULL,
      "columns into which the evaluated part of a corpus is cut; each loses its first word and the states before it, so "
      "scores with other numbers are not comparable"},
     {"patience", D9_OPTION_INT, FIELD(eval.patience), "0", 0, 1e6, NULL,

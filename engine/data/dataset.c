@@ -395,7 +395,8 @@ static void set_normalization(const d9_dataset_options *options, d9_dataset *dat
     }
 }
 
-/* Rejects options of texts for images, and options of images for texts, unless they have their defaults. */
+/* Rejects options of texts for images, of images for texts, and of streams for others, unless they have their defaults.
+ */
 static d9_status check_options(d9_context *context, const d9_dataset_options *options, const d9_dataset *dataset) {
     const struct {
         const char *key;
@@ -413,6 +414,9 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
         if (rows[i].tokens != dataset->tokens && rows[i].value && rows[i].value != rows[i].fallback)
             return d9_fail(context, D9_USAGE, "data.%s: is for datasets of %ss; the samples of %s are %ss", rows[i].key,
                            dataset->tokens ? D9_WORD_IMAGE : D9_WORD_TEXT, options->name, d9_sample_noun(dataset));
+    if (!dataset->stream && options->streams && options->streams != D9_STREAMS_DEFAULT)
+        return d9_fail(context, D9_USAGE, "eval.streams: is for streams of words; %s has separate %ss", options->name,
+                       d9_sample_noun(dataset));
     return D9_OK;
 }
 

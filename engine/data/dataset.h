@@ -82,6 +82,7 @@ typedef enum d9_normalize { D9_NORMALIZE_DATASET, D9_NORMALIZE_UNIT, D9_NORMALIZ
 #define D9_LENGTH_DEFAULT     150
 #define D9_LENGTH_MAX         65536
 #define D9_VOCABULARY_DEFAULT 30000
+#define D9_STREAMS_DEFAULT    10
 
 typedef struct d9_dataset_options {
     const char *name; /* a name of D9_DATASET_NAMES */
@@ -101,6 +102,7 @@ typedef struct d9_dataset_options {
                            resized to it, arrays must have it */
     int64_t length;     /* texts: number of tokens, the last ones of a longer text; streams: tokens of a step;
                            0: D9_LENGTH_DEFAULT */
+    int64_t streams;    /* eval.streams, which must be D9_STREAMS_DEFAULT or 0 unless the dataset is a stream */
     int64_t vocabulary_size; /* texts: largest number of tokens; 0: D9_VOCABULARY_DEFAULT */
     const d9_vocabulary
         *known_vocabulary;   /* texts, streams: of the model that is evaluated; NULL: made from the dataset */

@@ -41,6 +41,7 @@ static d9_dataset_options dataset_options(const d9_config *config) {
                                 .grey = config->data.grey,
                                 .fit = (d9_image_fit)config->data.fit,
                                 .length = config->data.length,
+                                .streams = config->eval.streams,
                                 .vocabulary_size = config->data.vocabulary,
                                 .largest_picture = config->data.largest_picture,
                                 .skip_damaged = config->data.skip_damaged,

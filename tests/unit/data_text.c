@@ -215,7 +215,9 @@ TEST_WITH(const char *folder, options_of_images_and_texts_are_told_apart, run_fo
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .length = -1}, D9_USAGE, "data.length -1 1");
     run_data_rejected(folder, (d9_dataset_options){.name = "imdb", .vocabulary_size = 4}, D9_USAGE,
                       "data.vocabulary 4 5");
-    run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32});
+    run_data_rejected(folder, (d9_dataset_options){.name = "text", .streams = 20}, D9_USAGE, "eval.streams: text");
+    run_data_rejected(folder, (d9_dataset_options){.name = "synthetic", .streams = 9}, D9_USAGE, "eval.streams");
+    run_data(folder, (d9_dataset_options){.name = "imdb", .image_size = 32, .streams = 10});
 }
 
 static void check_stream(const d9_split *split, const int32_t *tokens, int count) {

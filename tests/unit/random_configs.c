@@ -106,6 +106,7 @@ static const char *pinned(const draw *d, const char *section, const char *key) {
         {"root", "threads", "1"},             /* the work is small */
         {"backend_options", "tune", "off"},   /* timing may select other algorithms */
         {"eval", "patience", "0"},            /* there are no validation images */
+        {"eval", "streams", "10"},            /* the images are no stream */
         {"train", "plateau", "1"},            /* likewise */
         {"train", "loss", "cross_entropy"},   /* the images have one label */
         {"train", "batch_size", d->batch},    /* the number of images depends on it */
