@@ -12,9 +12,9 @@
 #   --long      also the tests labelled long, and each fuzz target for a minute
 #   --verdict   builds and tests nothing: prints the verdict on the results.xml of these folders
 #
-# A test that cannot run says "skipped: REASON: why". Where CI=true a skip is a failure unless its reason is one of
-# `lacks` below and holds on this machine. The last line counts the results of all builds; the exit status is the
-# verdict.
+# A test that cannot run says "skipped: REASON: why"; if only a part of it cannot, a line "[  SKIPPED ] PART" follows.
+# Where CI=true a skip is a failure unless its reason is one of `lacks` below and holds on this machine. The last line
+# counts the results of all builds; the exit status is the verdict.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -80,6 +80,13 @@ lacks() { # REASON BUILD
     processors) [ "$jobs" -lt 2 ] ;;
     valgrind) ! has_command valgrind ;;
     analysers) ! has_command clang || ! has_command clang-tidy || ! has_command cppcheck ;;
+    zsh | fish | localedef) ! has_command "$1" ;;
+    cxx) ! has_command c++ ;;
+    dpkg) ! has_command dpkg-shlibdeps || ! has_command file ;;
+    git) ! git rev-parse >/dev/null 2>&1 ;;
+    webp) ! pkg-config --exists libwebp ;;
+    namespaces) ! unshare -Urpf true 2>/dev/null || [ ! -r "/proc/$$/task/$$/children" ] ;;
+    linker) ! LD_DEBUG=libs env true 2>&1 | grep -q 'initialize program:' ;;
     *) return 2 ;;
     esac
 }
@@ -158,8 +165,8 @@ compile() {
 
 # ---- builds and their tests ----
 
-# One line for each test of ctest's JUnit file, and one for each test that a cmocka program skipped inside, with the
-# reason it gave just before. A test that did not run for any reason but exit status 77 has failed.
+# One line for each test of ctest's JUnit file, and one for each test of a cmocka program or part of a script that was
+# skipped inside, with the reason given just before. A test that did not run for any reason but exit status 77 has failed.
 read_results() { # FILE BUILD
     awk -v build="$2" '
         function value(name) { return match($0, name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3) : "" }

@@ -22,6 +22,9 @@ for reason in cifar10 onednn bf16 amx sanitizers x86-64 valgrind analysers mpi; 
 # The output of a cmocka program that skipped tests: it names them at once, and some again at the end.
 name() { echo "echo '[  SKIPPED ] $1';"; }
 plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
+# Scripts leave out parts by `omits`, which lets them go on.
+sed -n '/^omits() {/,/^}/p' tests/cli/lib.sh >"$scratch/omits.sh"
+plant script ". $scratch/omits.sh; for reason in moonlight zsh fish; do omits \$reason planted || omitted=yes; done; test \$omitted = yes"
 
 # A stub of dawn9, whose `data check cifar10` ends with the status in the file `answer`.
 printf '#!/bin/sh\nexit "$(cat "$(dirname "$0")/answer")"\n' >"$scratch/dawn9"
@@ -52,6 +55,11 @@ expect_missing cifar10
 expect skipped within/first ' \(cifar10\)'
 expect failed within/second " \\(skipped for want of a reason$rejected" # a reason is good for one skip
 expect failed within/third " \\(skipped for want of moonlight$rejected"
+expect failed script/moonlight " \\(skipped for want of moonlight$rejected"
+for shell in zsh fish; do
+    if [ -n "$(which $shell)" ]; then verdict=failed; else verdict=skipped; fi
+    expect $verdict script/$shell " \\((skipped for want of )?$shell(, which is there)?\\)"
+done
 if [ "$(uname -m)" = x86_64 ]; then expect_present x86-64; else expect_missing x86-64; fi
 if ls "$(clang -print-runtime-dir 2>/dev/null)"/libclang_rt.fuzzer[.-]* >/dev/null 2>&1; then expect_present sanitizers; else expect_missing sanitizers; fi
 if command -v valgrind >/dev/null; then expect_present valgrind; else expect_missing valgrind; fi
@@ -77,12 +85,12 @@ judge false
 [ $status = 0 ] || { echo "FAILED: status $status outside CI"; failures=1; }
 expect skipped silent ''
 expect skipped unknown ' \(moonlight\)'
-grep -q '^2 passed, 0 failed, 1[0-9] skipped$' "$scratch/told" || { echo "FAILED: the counts"; failures=1; }
+grep -q '^3 passed, 0 failed, 1[0-9] skipped$' "$scratch/told" || { echo "FAILED: the counts"; failures=1; }
 
 # Each reason that a test gives is on the list of run.sh, but two: `fake` is given only on a GPU, where run.sh runs no
 # tests, and `cudnn` (older than 9.11) is not accepted in CI.
 used=$(
-    sed -n 's/.*skips \([a-z][a-z0-9-]*\) ".*/\1/p' tests/cli/*.sh
+    sed -n 's/.*\(skips\|omits\) \([a-z][a-z0-9-]*\) ".*/\2/p' tests/cli/*.sh
     sed -n 's/.*skip\(_for\|ped\)("\([a-z0-9-]*\)".*/\2/p' tests/*/*.[ch]
     find tests -name skips.sh -prune -o \( -name '*.sh' -o -name '*.py' \) -exec sed -n 's/.*"skipped: \([a-z0-9-]*\): .*/\1/p' {} +
 )

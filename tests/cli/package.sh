@@ -38,7 +38,7 @@ mkdir "$scratch/unpacked"
 accepts tar -xzf "$scratch"/packages/dawn9-*.tar.gz -C "$scratch/unpacked"
 try_command "$(echo "$scratch"/unpacked/dawn9-*)"
 
-if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null; then
+if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null || omits dpkg "no dpkg-shlibdeps or no file"; then
     package=$(echo "$scratch"/packages/dawn9_*.deb)
     accepts dpkg-deb -x "$package" "$scratch/root"
     case " $backends " in

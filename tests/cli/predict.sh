@@ -121,6 +121,7 @@ if "$dawn9" predict run same.webp 2>"$err" >"$out"; then
     head -c 60 same.webp >cut.webp
     rejects 3 'cut.webp' "$dawn9" predict run cut.webp
 else
+    omits webp "this build has no libwebp"
     has "$err" 'same.webp: a WebP image, but this build has no libwebp'
 fi
 

@@ -300,7 +300,8 @@ PYTHON
 # Makes a locale with a decimal comma, because the system may have none.
 printf '%s\n' 'comment_char %' 'escape_char /' LC_NUMERIC 'decimal_point ","' 'thousands_sep "."' 'grouping 3' 'END LC_NUMERIC' >comma.src
 localedef -c -i ./comma.src ./comma >/dev/null 2>&1
-[ -f comma/LC_NUMERIC ] && locale=comma || locale=none
+locale=comma
+[ -f comma/LC_NUMERIC ] || omits localedef "it makes no locale here" || locale=none
 prints '^all well$' env MALLOC_PERTURB_=165 LOCPATH="$PWD" DAWN9_LIBRARY="$(dirname "$dawn9")/libdawn9.so" "$python" -W ignore use.py "$source" $locale "$(cpu_backends | tail -n 1)"
 
 # dawn9 lets waiting threads of OpenMP spin for 10000 turns, unless the caller has chosen. os.environ stays as it was.

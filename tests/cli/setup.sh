@@ -7,7 +7,7 @@
 for page in README.md docs/finetune.md; do
     grep '^git clone ADDRESS dawn9' "$source/$page" | sed "s|ADDRESS dawn9|--quiet '$source' cloned|; s/ *[&#].*//" >clone.sh
     lines_are 1 clone.sh
-    git -C "$source" rev-parse >/dev/null 2>&1 || continue
+    git -C "$source" rev-parse >/dev/null 2>&1 || omits git "the sources are no clone" || continue
     runs sh clone.sh
     [ -x cloned/setup.sh ] && [ -f cloned/README.md ] && [ -f cloned/CMakeLists.txt ] || fail "$page: the clone holds: $(ls cloned)"
     rm -rf cloned
