@@ -666,11 +666,6 @@ def recipe_times(path):
                   f"{float(r['over_airbench']):.1f}"] for r in table(path) if r["runs"] != "0"))
 
 
-def coverage(path):
-    """Lines and branches that the tests execute, by folder."""
-    return grid(["folder", "lines", "executed, %", "branches", "executed, %"], (each.values() for each in table(path)))
-
-
 def minutes(seconds):
     return f"{float(seconds) / 60:.1f} min"
 

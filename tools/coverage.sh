@@ -1,6 +1,6 @@
 #!/bin/sh
-# Counts the lines and branches of engine, tricks and kernels that the tests execute: writes tests/coverage.tsv, from
-# which docs/figures.py makes the table of tests/coverage.md.
+# Counts the lines and branches of engine, tricks and kernels that the tests execute, folder by folder: prints
+# build-coverage/coverage.tsv, which it writes.
 #
 # usage: tools/coverage.sh [--table]    --table: runs nothing, and counts again what an earlier call has executed
 #
@@ -26,5 +26,5 @@ case $#:${1-} in
 1:--table) ;;
 *) echo "usage: tools/coverage.sh [--table]" >&2; exit 2 ;;
 esac
-python3 tools/coverage.py $build >$build.tsv
-mv $build.tsv tests/coverage.tsv
+python3 tools/coverage.py $build >$build/coverage.tsv
+cat $build/coverage.tsv
