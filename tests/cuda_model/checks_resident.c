@@ -4,10 +4,12 @@
 #include "tests/cuda_model/model.h"
 #include <string.h>
 
-/* images, height, width, channels, groups: of the norm */
+/* images, height, width, channels, groups: of the norm; mean: of its input, whose values are within 1 of it */
 static const struct shape {
     int64_t images, height, width, channels, groups;
-} shapes[] = {{4, 3, 11, 72, 2}, {8, 4, 4, 64, 4}, {2, 14, 50, 8, 1}, {6, 5, 5, 24, 3}, {3, 2, 13, 136, 1}};
+    float mean;
+} shapes[] = {
+    {4, 3, 11, 72, 2, 0}, {8, 4, 4, 64, 4, 30}, {2, 14, 50, 8, 1, 30}, {6, 5, 5, 24, 3, 0}, {3, 2, 13, 136, 1, 0}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { MEAN, INV_STD, RUNNING_MEAN, RUNNING_VAR, STATISTICS };
 
@@ -62,7 +64,9 @@ static case_arrays open_case(const struct shape *shape, d9_kernel_store store, i
     }
     s.scale = d9_random(D9_KERNEL_F32, s.norm.channels, 21);
     s.bias = d9_random(D9_KERNEL_F32, s.norm.channels, 22);
-    s.x = new_random(store, s.input_count, 23);
+    float *x = d9_random(store, s.input_count, 23);
+    for (int64_t i = 0; i < s.input_count; i++) x[i] += shape->mean;
+    s.x = d9_array_of(store, s.input_count, 0, x);
     s.addend = new_random(store, s.count, 24);
     s.dy = new_random(store, s.count, 25);
     s.reference = new_random(store, s.count, 26);

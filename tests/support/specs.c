@@ -36,6 +36,8 @@ static const op_spec specs[] = {
     {.op = D9_OP_NORM, .n = 16, .h = 4, .w = 4, .c = 64, .group_size = 16},
     {.op = D9_OP_NORM, .n = 6, .h = 2, .w = 3, .c = 5, .group_size = 2},
     {.op = D9_OP_NORM, .n = 12, .h = 2, .w = 3, .c = 5, .group_size = 3, .variant = 3},
+    {.op = D9_OP_NORM, .n = 7, .h = 6, .w = 5, .c = 16, .parameter = 30},
+    {.op = D9_OP_NORM, .n = 6, .h = 4, .w = 3, .c = 65, .group_size = 2, .parameter = 30},
     {.op = D9_OP_NORM_EVAL, .n = 7, .h = 3, .w = 5, .c = 27},
     {.op = D9_OP_NORM_EVAL, .n = 8, .h = 3, .w = 3, .c = 65, .group_size = 2},
     {.op = D9_OP_NORM_BACKWARD, .n = 7, .h = 3, .w = 5, .c = 3},
