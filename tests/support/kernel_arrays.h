@@ -56,6 +56,12 @@ static inline array *clear_array(array *a, d9_kernel_store store, int64_t count)
 
 static inline double stored(const array *a, int64_t i) { return load_element(a->data, a->store, i); }
 
+/* Error of element i beyond that of rounding its expected value to the storage type; NaN if it is NaN. */
+static inline double error_beyond_rounding(const array *a, int64_t i) {
+    const double error = fabs(stored(a, i) - a->want[i]) - fabs(rounded(a->store, a->want[i]) - a->want[i]);
+    return error <= 0 ? 0 : error;
+}
+
 /* Makes `count` arrays with `elements` doubles and `floats` floats each. All of these are 0, and so are the fields
  * `store` and `count`. */
 static inline void make_arrays(array *arrays, int count, size_t elements, size_t floats) {

@@ -59,22 +59,22 @@ static array *fill_nan(fixture *f, int i, int64_t count, d9_kernel_store store) 
     return clear_array(&f->a[i], store, count);
 }
 
-/* Checks that the relative L2 error of the stored values is at most f32_limit in f32 and 2^-8 in bf16. With f32_limit
- * 0, results of integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
-static void check(const array *a, const setting *s, const char *what, double f32_limit) {
+/* Checks that the relative L2 error of the stored values beyond that of rounding them once is at most `limit`. With
+ * limit 0, results of integers must be equal. Not all expected values may be zero. Guards must still be NaN. */
+static void check(const array *a, const setting *s, const char *what, double limit) {
     double error = 0, norm = 0;
     int64_t zeros = 0, wrong = 0;
     assert_true(a->count > 0);
     for (int64_t k = 0; k < a->count; k++) {
-        const double got = stored(a, k), want = a->want[k];
-        error += (got - want) * (got - want);
+        const double want = a->want[k], off = error_beyond_rounding(a, k);
+        error += off * off;
         norm += want * want;
         zeros += want == 0;
-        wrong += !(got == rounded(a->store, want));
+        wrong += !(stored(a, k) == rounded(a->store, want));
     }
     for (int64_t k = a->count; k < a->count + ARRAY_GUARDS; k++) assert_true(isnan(stored(a, k)));
-    const double relative = sqrt(error / norm), limit = a->store == D9_KERNEL_BF16 ? 0x1p-8 : f32_limit;
-    if (!(relative <= limit) || zeros == a->count || (s->integers && f32_limit == 0 && wrong > 0))
+    const double relative = sqrt(error / norm);
+    if (!(relative <= limit) || zeros == a->count || (s->integers && limit == 0 && wrong > 0))
         fail_msg("%s at level %s, %s, %d threads: error %.3g, limit %.3g, %lld of %lld wrong", what,
                  s->cpu.loops->level, a->store == D9_KERNEL_BF16 ? "bf16" : "f32", s->cpu.threads, relative, limit,
                  (long long)wrong, (long long)a->count);
