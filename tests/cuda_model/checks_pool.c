@@ -1,5 +1,4 @@
-/* Pooling, compared with plain loops: windows that tile, overlap, leave gaps, and extend beyond the image; ties;
- * NaN. */
+/* Pooling, compared with the CPU: windows that tile, overlap, leave gaps, and extend beyond the image; ties; NaN. */
 #include "tests/cuda_model/checks.h"
 #include <math.h>
 
@@ -17,66 +16,17 @@ static int64_t output_count(const d9_kernel_window *w) {
     return w->images * w->out_height * w->out_width * w->channels;
 }
 
-/* Row and column at which the window of output i begins. */
-static int64_t row_of(const d9_kernel_window *w, int64_t i) {
-    return i / w->channels / w->out_width % w->out_height * w->stride - w->pad;
-}
-static int64_t column_of(const d9_kernel_window *w, int64_t i) {
-    return i / w->channels % w->out_width * w->stride - w->pad;
-}
-
-/* Index of element (y, x) of the image and channel of output i; -1: outside. */
-static int64_t element_of(const d9_kernel_window *w, int64_t i, int64_t y, int64_t x) {
-    if (y < 0 || x < 0 || y >= w->height || x >= w->width) return -1;
-    const int64_t n = i / (w->out_height * w->out_width * w->channels);
-    return ((n * w->height + y) * w->width + x) * w->channels + i % w->channels;
-}
-
-/* Index of the maximum in the window of output i; the first one, or the last NaN. */
-static int64_t maximum_of(const d9_kernel_window *w, const float *x, int64_t i) {
-    int64_t best = -1;
-    for (int r = 0; r < w->kernel; r++)
-        for (int q = 0; q < w->kernel; q++) {
-            const int64_t at = element_of(w, i, row_of(w, i) + r, column_of(w, i) + q);
-            if (at >= 0 && (best < 0 || x[at] > x[best] || isnan(x[at]))) best = at;
-        }
-    return best;
-}
-
-static void find_maxima(const d9_kernel_window *w, const float *x, float *y) {
-    for (int64_t i = 0; i < output_count(w); i++) y[i] = x[maximum_of(w, x, i)];
-}
-
-static void add_to_maxima(const d9_kernel_window *w, const float *dy, const float *x, float *dx) {
-    for (int64_t i = 0; i < output_count(w); i++) dx[maximum_of(w, x, i)] += dy[i];
-}
-
-static void find_means(const d9_kernel_window *w, const float *x, float *y) {
-    for (int64_t i = 0; i < output_count(w); i++) {
-        double sum = 0;
-        for (int k = 0; k < w->kernel * w->kernel; k++)
-            sum += (double)x[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)];
-        y[i] = (float)(sum / (w->kernel * w->kernel));
-    }
-}
-
-static void spread_evenly(const d9_kernel_window *w, const float *dy, float *dx) {
-    double *sums = d9_doubles(input_count(w));
-    for (int64_t i = 0; i < output_count(w); i++)
-        for (int k = 0; k < w->kernel * w->kernel; k++)
-            sums[element_of(w, i, row_of(w, i) + k / w->kernel, column_of(w, i) + k % w->kernel)] += (double)dy[i];
-    for (int64_t i = 0; i < input_count(w); i++) dx[i] = (float)(sums[i] / (w->kernel * w->kernel));
-}
-
 typedef enum pass { POOL, POOL_BACKWARD, MEAN_POOL, MEAN_POOL_BACKWARD } pass;
 static const char *const names[] = {"pool", "pool_backward", "mean_pool", "mean_pool_backward"};
 
-/* The result of `pass` by loops. x: the pool's input; dy: the gradient, only read by backward passes. */
+/* The result of `pass` on the CPU, not rounded. x: the pool's input; dy: the gradient, only read by backward passes. */
 static void compute_pass(pass pass, const d9_kernel_window *w, const float *x, const float *dy, float *result) {
-    if (pass == POOL) find_maxima(w, x, result);
-    if (pass == POOL_BACKWARD) add_to_maxima(w, dy, x, result);
-    if (pass == MEAN_POOL) find_means(w, x, result);
-    if (pass == MEAN_POOL_BACKWARD) spread_evenly(w, dy, result);
+    const d9_cpu cpu = d9_plain_cpu();
+    const d9_kernel_out to = d9_plain_out(result);
+    if (pass == POOL) d9_cpu_pool_forward(&cpu, w, d9_plain_in(x), to);
+    if (pass == POOL_BACKWARD) d9_cpu_pool_backward(&cpu, w, d9_plain_in(dy), d9_plain_in(x), to);
+    if (pass == MEAN_POOL) d9_cpu_mean_pool_forward(&cpu, w, d9_plain_in(x), to);
+    if (pass == MEAN_POOL_BACKWARD) d9_cpu_mean_pool_backward(&cpu, w, d9_plain_in(dy), to);
 }
 
 static int launch(pass pass, const d9_kernel_window *w, d9_kernel_in x, d9_kernel_in dy, d9_kernel_out result) {
@@ -126,7 +76,7 @@ void d9_cuda_check_pool_nan(d9_check *check) {
         check->compared++;
         if ((i == 3) != isnan(d9_array_at(&y, i))) d9_check_fail(check, "pool_nan: element %d", (int)i);
     }
-    add_to_maxima(&window, dy, values, expected);
+    compute_pass(POOL_BACKWARD, &window, values, dy, expected);
     d9_check_array(check, "pool_nan backward", expected, &dx, 0);
     if (expected[HERE] != dy[3] || expected[BEFORE] != 0) d9_check_fail(check, "pool_nan: the CPU's gradient is wrong");
     d9_check_done(check);
