@@ -4,6 +4,7 @@
 #include "core/process.h"
 #include "core/system.h"
 #include "core/text.h"
+#include "tests/support/each_call.h"
 #include "tests/support/runs.h"
 #include "tests/support/test.h"
 #include <errno.h>
@@ -17,25 +18,19 @@
 enum { OPENING, READING, WRITING, KINDS };
 
 typedef struct faults {
-    int allocations_left;               /* -1: unlimited */
-    int64_t disk_bytes_left;            /* -1: unlimited */
-    size_t most_at_once;                /* bytes that one read or write moves at most; 0: unlimited */
-    int interruptions[KINDS];           /* number of next calls of each kind that fail with EINTR */
-    bool sync, close, rename, truncate; /* true: all calls of this kind fail */
-    int64_t live;                       /* allocations not released */
+    planted planted;          /* one call that fails, and the number of allocations not released; first: system.user */
+    int64_t disk_bytes_left;  /* -1: unlimited */
+    size_t most_at_once;      /* bytes that one read or write moves at most; 0: unlimited */
+    int interruptions[KINDS]; /* number of next calls of each kind that fail with EINTR */
+    bool close;               /* true: all calls of this kind fail */
 } faults;
 
-static void *faulty_allocate(void *user, size_t alignment, size_t bytes) {
-    faults *faults = user;
-    if (faults->allocations_left == 0) return NULL;
-    if (faults->allocations_left > 0) faults->allocations_left--;
-    faults->live++;
-    return d9_system_default()->allocate(NULL, alignment, bytes);
+/* The next call of this kind fails; CALL_COUNT: none. */
+static void fail_next(faults *faults, each_call kind) {
+    planted *p = &faults->planted;
+    p->kind = kind, p->victim = kind < CALL_COUNT ? p->calls[kind] + 1 : 0;
 }
-static void faulty_release(void *user, void *pointer) {
-    ((faults *)user)->live--;
-    d9_system_default()->release(NULL, pointer);
-}
+
 static bool take_interruption(faults *faults, int kind) { /* true: this call fails with EINTR */
     if (faults->interruptions[kind] == 0) return false;
     faults->interruptions[kind]--;
@@ -60,16 +55,9 @@ static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size
     if (faults->disk_bytes_left > 0) faults->disk_bytes_left -= (int64_t)size;
     return write(file, bytes, size);
 }
-static int faulty_sync(void *user, int file) { return ((faults *)user)->sync ? (errno = EIO, -1) : fsync(file); }
 static int faulty_close(void *user, int file) {
     close(file);
     return ((faults *)user)->close ? (errno = EIO, -1) : 0;
-}
-static int faulty_rename(void *user, const char *from, const char *to) {
-    return ((faults *)user)->rename ? (errno = EACCES, -1) : rename(from, to);
-}
-static int faulty_truncate(void *user, int file, int64_t size) {
-    return ((faults *)user)->truncate ? (errno = EIO, -1) : ftruncate(file, size);
 }
 
 typedef struct fixture { /* a system with faults, and a temporary folder */
@@ -80,18 +68,12 @@ typedef struct fixture { /* a system with faults, and a temporary folder */
 
 static int open_fixture(void **state) {
     fixture *f = calloc(1, sizeof *f);
-    f->faults = (faults){.allocations_left = -1, .disk_bytes_left = -1};
-    f->system = *d9_system_default();
-    f->system.user = &f->faults;
-    f->system.allocate = faulty_allocate;
-    f->system.release = faulty_release;
+    f->faults.disk_bytes_left = -1;
+    f->system = planted_system(&f->faults.planted, d9_system_default());
     f->system.open = faulty_open;
     f->system.read = faulty_read;
     f->system.write = faulty_write;
-    f->system.truncate = faulty_truncate;
-    f->system.sync = faulty_sync;
     f->system.close = faulty_close;
-    f->system.rename = faulty_rename;
     context.system = &f->system;
     run_folder_make(f->folder);
     *state = f;
@@ -100,7 +82,7 @@ static int open_fixture(void **state) {
 
 static int close_fixture(void **state) {
     fixture *f = *state;
-    int64_t live = f->faults.live;
+    int64_t live = f->faults.planted.live;
     run_folder_remove(f->folder);
     free(f);
     return live == 0 ? 0 : -1; /* a leak fails the test */
@@ -141,7 +123,7 @@ TEST_WITH(fixture *f, memory_is_aligned_and_zero, open_fixture, close_fixture) {
     assert_ints(d9_allocate(&context, 1000, "a test", &pointer), D9_OK, (uintptr_t)pointer % 64, 0);
     for (int i = 0; i < 1000; i++) assert_int_equal(((char *)pointer)[i], 0);
     d9_release(&context, pointer), d9_release(&context, NULL);
-    f->faults.allocations_left = 0;
+    fail_next(&f->faults, CALL_allocate);
     assert_int_equal(d9_allocate(&context, 1000, "the weights", &pointer), D9_DEVICE);
     assert_null(pointer);
     assert_words(context.message, "1000");
@@ -182,7 +164,7 @@ TEST_WITH(fixture *f, arena_memory_is_aligned_and_zero, open_fixture, close_fixt
     assert_string_equal(text, "row-007");
     OK(d9_arena_copy(&context, &arena, "", &text));
     assert_string_equal(text, "");
-    f->faults.allocations_left = 0;
+    fail_next(&f->faults, CALL_allocate);
     void *pointer;
     assert_int_equal(d9_arena_allocate(&context, &arena, 100000, &pointer), D9_DEVICE);
     assert_int_equal(d9_arena_allocate(&context, &arena, SIZE_MAX - 3, &pointer), D9_DEVICE);
@@ -210,7 +192,7 @@ TEST_WITH(fixture *f, text_grows, open_fixture, close_fixture) {
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "%d,", i % 10);
     assert_ints(d9_text_status(&text), D9_OK, text.size, 2000, strlen(d9_text_get(&text)), 2000);
     assert_memory_equal(d9_text_get(&text) + 1990, "5,6,7,8,9,", 10);
-    f->faults.allocations_left = 0;
+    fail_next(&f->faults, CALL_allocate);
     for (int i = 0; i < 1000; i++) d9_text_add(&text, "more");
     assert_int_equal(d9_text_status(&text), D9_DEVICE);
     d9_text_free(&text);
@@ -368,16 +350,16 @@ TEST_WITH(fixture *f, special_and_large_files_are_rejected, open_fixture, close_
 TEST_WITH(fixture *f, file_write_leaves_nothing_behind, open_fixture, close_fixture) {
     const char *path = in(f, "a.txt");
     OK(d9_file_write(&context, path, "old", 3));
+    static const each_call failing[] = {CALL_allocate, CALL_COUNT, CALL_sync, CALL_COUNT, CALL_rename, CALL_COUNT};
     for (int fault = 0; fault < 6; fault++) {
         d9_context_clear(&context);
-        f->faults = (faults){.allocations_left = fault == 0 ? 0 : -1, .disk_bytes_left = fault == 1 ? 5 : -1};
-        f->faults.sync = fault == 2, f->faults.close = fault == 3, f->faults.rename = fault == 4;
+        f->faults.disk_bytes_left = fault == 1 ? 5 : -1, f->faults.close = fault == 3;
+        fail_next(&f->faults, failing[fault]);
         bool fails = fault < 5;
         assert_int_equal(d9_file_write(&context, path, "the new one", 11), fault == 0 ? D9_DEVICE
                                                                            : fails    ? D9_OUTPUT
                                                                                       : D9_OK);
         if (fails && fault > 0) assert_words(context.message, path);
-        f->faults.allocations_left = -1;
         assert_file(path, fails ? "old" : "the new one");
         assert_int_equal(run_folder_count(f->folder, ""), 1);
     }
@@ -421,9 +403,8 @@ TEST_WITH(fixture *f, a_write_keeps_links_and_permissions, open_fixture, close_f
     assert_file(path, "new");
     assert_true(lstat(shortcut, &state) == 0 && S_ISLNK(state.st_mode));
     assert_true(stat(path, &state) == 0 && (state.st_mode & 0777) == 0640);
-    f->faults.rename = true;
+    fail_next(&f->faults, CALL_rename);
     assert_rejection(d9_file_write(&context, shortcut, "newer", 5), D9_OUTPUT, shortcut);
-    f->faults.rename = false;
     assert_file(path, "new");
     assert_int_equal(symlink("none", dangling), 0); /* a link to nothing is replaced */
     OK(d9_file_write(&context, dangling, "x", 1));
@@ -460,7 +441,7 @@ TEST_WITH(fixture *f, a_failed_append_is_undone, open_fixture, close_fixture) {
     assert_int_equal(d9_file_append(&context, path, "four\n", 5), D9_OUTPUT);
     assert_file(path, "one\ntwo\n");
     char line[64] = "";
-    f->faults.truncate = true;
+    fail_next(&f->faults, CALL_truncate);
     context.log = log_to, context.log_user = line;
     assert_int_equal(d9_file_append(&context, path, "five\n", 5), D9_OUTPUT);
     assert_memory_equal(line, "0 ", 2); /* a warning: the record cannot be removed */
