@@ -109,7 +109,7 @@ static void check(const row *row) {
     for (int i = 0; i < row->got_count; i++) {
         const double limit = 1e-9 * fmax(fabs(row->want[i]), floor), error = fabs(row->got[i] - row->want[i]);
         if (!(error <= limit))
-            fail_msg("%s(%.17g, %.17g, ...)[%d] is %.17g, R says %.17g", row->name, row->in[0], row->in[1], i,
+            fail_msg("%s(%.17g, %.17g, ...)[%d] is %.17g, the table has %.17g", row->name, row->in[0], row->in[1], i,
                      row->got[i], row->want[i]);
     }
 }
