@@ -30,18 +30,27 @@ static int threads_for(const d9_cpu *cpu, const d9_kernel_loss *s) {
     return s->samples * s->classes < WAKE_LOGITS ? 1 : cpu->threads;
 }
 
-/* A sample's logits, its label and that of its partner (mixup, CutMix), and copies of logits that the gradient may
- * overwrite. */
+/* A sample's logits, its label and that of its partner (mixup, CutMix), the share of its own label in its targets, its
+ * weight in the loss, and copies of logits that the gradient may overwrite. */
 typedef struct sample {
     const float *z;
     int32_t label, other;
+    double share, weight;
     float largest; /* the largest logit, where NaN counts as -inf */
     double at_label, at_other;
 } sample;
 
 static sample sample_of(const d9_cpu *cpu, const d9_cpu_loss *l, int64_t n) {
     const int32_t label = l->labels[n], partner = l->labels[l->shape.samples - 1 - n];
-    sample of = {.z = l->logits + n * l->shape.classes, .label = label, .other = partner < 0 ? label : partner};
+    sample of = {.z = l->logits + n * l->shape.classes,
+                 .label = label,
+                 .other = partner < 0 ? label : partner,
+                 .share = l->shape.share,
+                 .weight = 1};
+    if (l->weights) {
+        of.weight = d9_loss_at_target_double(l->weights[of.label], l->weights[of.other], of.share);
+        of.share = d9_loss_weighted_share_double(l->weights[of.label], l->weights[of.other], of.share);
+    }
     cpu->loops->largest(of.z, l->shape.classes, &of.largest);
     of.at_label = (double)of.z[d9_loss_logit_index(l->shape.loss, of.label)];
     of.at_other = (double)of.z[d9_loss_logit_index(l->shape.loss, of.other)];
@@ -60,7 +69,7 @@ static bool is_first_largest(const d9_kernel_loss *s, const float *z, float larg
 }
 
 static double target_of(const d9_kernel_loss *s, const sample *of, int64_t k) {
-    return d9_loss_target_double(s->loss, k, of->label, of->other, s->share);
+    return d9_loss_target_double(s->loss, k, of->label, of->other, of->share);
 }
 
 /* Sets the sum of exp(z - max z) and the total of the loss's terms. If uses_f32, writes the exponentials to e unless it
@@ -87,7 +96,8 @@ static void store(d9_kernel_out y, int64_t at, double value) {
 
 /* Writes the gradient from element `at` of dz on. If uses_f32, e holds the exponentials, whose sum is `sum`. */
 static void write_slopes(const d9_cpu *cpu, const d9_kernel_loss *s, const sample *of, const d9_loss_row_double *row,
-                         double weight, double sum, const float *e, d9_kernel_out dz, int64_t at) {
+                         double sum, const float *e, d9_kernel_out dz, int64_t at) {
+    const double weight = of->weight;
     if (!uses_f32(s)) {
         for (int64_t k = 0; k < s->classes; k++)
             store(dz, at + k, weight * d9_loss_slope_double(s->loss, (double)of->z[k], target_of(s, of, k), row));
@@ -113,17 +123,15 @@ static bool run_sample(const d9_cpu *cpu, const d9_cpu_loss *l, float *e, int64_
     const d9_kernel_loss *s = &l->shape;
     const sample of = sample_of(cpu, l, n);
     const bool correct = is_first_largest(s, of.z, of.largest, of.label);
-    d9_loss_row_double row = {.at_target = d9_loss_at_target_double(of.at_label, of.at_other, s->share),
+    d9_loss_row_double row = {.at_target = d9_loss_at_target_double(of.at_label, of.at_other, of.share),
                               .classes = (double)s->classes,
                               .smoothing = s->smoothing};
     double sum;
     if (l->dlogits.data && !needs_scratch(s, l->dlogits.store)) e = (float *)l->dlogits.data + n * s->classes;
     sum_terms(cpu, s, &of, l->dlogits.data ? e : NULL, &sum, &row.total);
     row.log_sum_exp = d9_log_sum_exp_double((double)of.largest, sum);
-    const double weight =
-        l->weights ? d9_loss_at_target_double(l->weights[of.label], l->weights[of.other], s->share) : 1;
-    if (l->loss) l->loss[n] = (float)(weight * d9_loss_value_double(s->loss, &row));
-    if (l->dlogits.data) write_slopes(cpu, s, &of, &row, weight, sum, e, l->dlogits, n * s->classes);
+    if (l->loss) l->loss[n] = (float)(of.weight * d9_loss_value_double(s->loss, &row));
+    if (l->dlogits.data) write_slopes(cpu, s, &of, &row, sum, e, l->dlogits, n * s->classes);
     return correct;
 }
 

@@ -10,13 +10,18 @@
 #include "kernels/formulas/loss.h"
 #undef D9_REAL
 
-/* Labels of a sample and of its partner in mixup or CutMix; a partner without a label has the sample's. */
+/* Labels of a sample and of its partner in mixup or CutMix; a partner without a label has the sample's. Share of the
+ * own label in the sample's targets; weight of the sample in the loss, 1 without class weights. */
 struct pair {
     int32_t label, other;
+    double share, weight;
 };
-D9_DEVICE pair pair_of(const d9_kernel_loss &s, const int32_t *labels, int64_t n) {
-    const int32_t label = labels[n], other = labels[s.samples - 1 - n];
-    return {label, other < 0 ? label : other};
+D9_DEVICE pair pair_of(const d9_kernel_loss &s, const float *weights, const int32_t *labels, int64_t n) {
+    const int32_t label = labels[n], partner = labels[s.samples - 1 - n], other = partner < 0 ? label : partner;
+    if (!weights || label < 0) return {label, other, s.share, 1};
+    const double own = static_cast<double>(weights[label]), partners = static_cast<double>(weights[other]);
+    return {label, other, d9_loss_weighted_share_double(own, partners, s.share),
+            d9_loss_at_target_double(own, partners, s.share)};
 }
 
 /* The loss terms of one sample, computed by a warp; every lane gets them. */
@@ -28,21 +33,14 @@ D9_DEVICE d9_loss_row_double row_of(const d9_kernel_loss &s, const float *z, pai
     for (int64_t k = lane; k < D9_END(s.classes); k += D9_WARP) {
         sum += d9_exp_double(static_cast<double>(z[k]) - largest);
         total += d9_loss_term_double(s.loss, static_cast<double>(z[k]),
-                                     d9_loss_target_double(s.loss, k, of.label, of.other, s.share));
+                                     d9_loss_target_double(s.loss, k, of.label, of.other, of.share));
     }
     const double own = static_cast<double>(z[d9_loss_logit_index(s.loss, of.label)]),
                  partners = static_cast<double>(z[d9_loss_logit_index(s.loss, of.other)]);
-    const double at_target = d9_loss_at_target_double(own, partners, s.share);
+    const double at_target = d9_loss_at_target_double(own, partners, of.share);
     const d9_loss_row_double row = {d9_log_sum_exp_double(largest, d9_warp_sum(sum)), at_target, d9_warp_sum(total),
                                     static_cast<double>(s.classes), s.smoothing};
     return row;
-}
-
-/* Weight of the sample in the loss, mixed like its labels; 1 without weights. */
-D9_DEVICE double weight_of(const d9_kernel_loss &s, const float *weights, pair of) {
-    return weights ? d9_loss_at_target_double(static_cast<double>(weights[of.label]),
-                                              static_cast<double>(weights[of.other]), s.share)
-                   : 1;
 }
 
 __global__ void __launch_bounds__(D9_BLOCK)
@@ -51,14 +49,13 @@ __global__ void __launch_bounds__(D9_BLOCK)
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
-        const pair of = pair_of(s, labels, n);
+        const pair of = pair_of(s, weights, labels, n);
         if (of.label < 0) { /* no label: no loss */
             if (lane == 0) loss[n] = 0;
             continue;
         }
-        const double weight = weight_of(s, weights, of);
         const d9_loss_row_double row = row_of(s, logits + n * s.classes, of, lane);
-        if (lane == 0) loss[n] = static_cast<float>(weight * d9_loss_value_double(s.loss, &row));
+        if (lane == 0) loss[n] = static_cast<float>(of.weight * d9_loss_value_double(s.loss, &row));
     }
 }
 
@@ -70,16 +67,16 @@ __global__ void __launch_bounds__(D9_BLOCK)
     const double scale = factor ? static_cast<double>(*factor) : 1;
     for (int64_t n = d9_thread() / D9_WARP; n < s.samples; n += d9_threads() / D9_WARP) {
         const float *z = logits + n * s.classes;
-        const pair of = pair_of(s, labels, n);
+        const pair of = pair_of(s, weights, labels, n);
         if (of.label < 0) { /* no label: no gradient */
             for (int64_t k = lane; k < s.classes; k += D9_WARP) d9_store_one<D9_ANY>(dlogits, n * s.classes + k, 0);
             continue;
         }
         const d9_loss_row_double row = row_of(s, z, of, lane);
         __syncwarp(); /* dlogits may be the logits: every lane reads both labels' logits before a lane overwrites any */
-        const double counted = scale * weight_of(s, weights, of);
+        const double counted = scale * of.weight;
         for (int64_t k = lane; k < s.classes; k += D9_WARP) {
-            const double target = d9_loss_target_double(s.loss, k, of.label, of.other, s.share);
+            const double target = d9_loss_target_double(s.loss, k, of.label, of.other, of.share);
             const double slope = d9_loss_slope_double(s.loss, static_cast<double>(z[k]), target, &row);
             d9_store_one<D9_ANY>(dlogits, n * s.classes + k, static_cast<float>(counted * slope));
         }
@@ -153,7 +150,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
     /* the lowest class with the largest logit, as the negated maximum of negated numbers */
     const double first =
         -block_largest(static_cast<double>(best) == largest ? -static_cast<double>(at) : -INFINITY, first_of);
-    return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, s.share), sums[1],
+    return {{d9_log_sum_exp_double(largest, sums[0]), d9_loss_at_target_double(own, partners, of.share), sums[1],
              static_cast<double>(s.classes), s.smoothing},
             static_cast<int32_t>(first)};
 }
@@ -163,7 +160,7 @@ D9_DEVICE wide_row wide_row_of(const d9_kernel_loss &s, const float *z, pair of)
 D9_DEVICE void write_slopes(const d9_kernel_loss &s, int64_t n, pair of, double log_sum_exp, float counted,
                             const float *logits, d9_kernel_out dlogits) {
     const int classes = static_cast<int>(s.classes);
-    const float *z = logits + n * classes, share = static_cast<float>(s.share);
+    const float *z = logits + n * classes, share = static_cast<float>(of.share);
     const d9_loss_row_float shifted = {0, 0, 0, static_cast<float>(s.classes), static_cast<float>(s.smoothing)};
     FOR_WIDE_RUNS(from, classes) {
         const d9_vector<WIDE_RUN> x = load_wide_run(z, from, classes);
@@ -197,18 +194,17 @@ __global__ void __launch_bounds__(D9_BLOCK, WIDE_BLOCKS)
                      const float *logits, const int32_t *labels, const float *factor, wide_outputs out) {
     s.share = static_cast<double>(d9_coefficient(share, step));
     const int64_t n = blockIdx.x;
-    pair of = pair_of(s, labels, n);
+    pair of = pair_of(s, weights, labels, n);
     const bool counts = of.label >= 0; /* no label: no loss and no gradient */
-    if (!counts) of = {0, 0};
+    if (!counts) of = {0, 0, s.share, 0};
     const wide_row row = wide_row_of(s, logits + n * s.classes, of);
-    const double weight = counts ? weight_of(s, weights, of) : 0;
     if (threadIdx.x == 0 && out.loss)
-        out.loss[n] = counts ? static_cast<float>(weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
+        out.loss[n] = counts ? static_cast<float>(of.weight * d9_loss_value_double(s.loss, &row.terms)) : 0;
     if (threadIdx.x == 0 && out.predicted) { /* no logit compares as larger than a NaN in class 0 */
         const float first = logits[n * s.classes];
         out.predicted[n] = first == first ? row.best : 0;
     }
-    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * weight);
+    const float counted = static_cast<float>((factor ? static_cast<double>(*factor) : 1) * of.weight);
     if (out.dlogits.data) write_slopes(s, n, of, row.terms.log_sum_exp, counted, logits, out.dlogits);
 }
 

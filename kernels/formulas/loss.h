@@ -39,6 +39,14 @@ D9_FN D9_REAL D9_OF(d9_loss_at_target)(D9_REAL at_label, D9_REAL at_other, D9_RE
     return share * at_label + (1 - share) * at_other;
 }
 
+/* Share of the own label in the targets of a mixed image whose labels' classes have the weights `own` and `partners`.
+ * Times the image's weight, d9_loss_at_target of the two, each label's loss then counts with the weight of its class.
+ * Shares stay as they are if both weights are 0. */
+D9_FN D9_REAL D9_OF(d9_loss_weighted_share)(D9_REAL own, D9_REAL partners, D9_REAL share) {
+    const D9_REAL weight = D9_OF(d9_loss_at_target)(own, partners, share);
+    return weight > 0 ? share * own / weight : share;
+}
+
 D9_FN D9_REAL D9_OF(d9_loss_term_CROSS_ENTROPY)(D9_REAL logit, D9_REAL target) {
     (void)target;
     return logit;

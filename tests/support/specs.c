@@ -681,6 +681,9 @@ double op_loss_by_hand(const op_case *c, int64_t i) {
     const int64_t own = (int64_t)labels[i], other = (int64_t)labels[images - 1 - i];
     const double w = node->as.loss.share.constant;
     if (node->as.loss.loss == D9_LOSS_SIGMOID) return sigmoid_loss(z, classes, own, other, w);
-    const double loss = (1 - s) * -(w * log(exp(z[own]) / sum) + (1 - w) * log(exp(z[other]) / sum)) + s * uniform;
-    return node->as.loss.weights == D9_NONE ? loss : (w * class_weights[own] + (1 - w) * class_weights[other]) * loss;
+    const bool weighted = node->as.loss.weights != D9_NONE;
+    const double at_own = (1 - s) * -log(exp(z[own]) / sum) + s * uniform,
+                 at_other = (1 - s) * -log(exp(z[other]) / sum) + s * uniform;
+    return w * (weighted ? class_weights[own] : 1) * at_own +
+           (1 - w) * (weighted ? class_weights[other] : 1) * at_other;
 }

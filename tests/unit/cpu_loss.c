@@ -75,24 +75,25 @@ static void expect(fixture *f, const d9_kernel_loss *s, const double *weights) {
             best = z[k] > z[best] ? k : best;
         }
         f->correct[n] = !d9_loss_multi_label(s->loss) && best == label;
+        const double share =
+            weights && label >= 0 ? d9_loss_weighted_share_double(weights[label], weights[other], s->share) : s->share;
         f->want_loss[n] = 0;
         memset(f->want + n * s->classes, 0, (size_t)s->classes * sizeof(double));
         if (label < 0) continue;
         for (int64_t k = 0; k < s->classes; k++) {
             sum += exp((double)z[k] - largest);
-            total +=
-                d9_loss_term_double(s->loss, (double)z[k], d9_loss_target_double(s->loss, k, label, other, s->share));
+            total += d9_loss_term_double(s->loss, (double)z[k], d9_loss_target_double(s->loss, k, label, other, share));
         }
         const double own = (double)z[d9_loss_logit_index(s->loss, label)],
                      others = (double)z[d9_loss_logit_index(s->loss, other)];
-        const d9_loss_row_double row = {largest + log(sum), d9_loss_at_target_double(own, others, s->share), total,
+        const d9_loss_row_double row = {largest + log(sum), d9_loss_at_target_double(own, others, share), total,
                                         (double)s->classes, s->smoothing};
         const double weight = weights ? d9_loss_at_target_double(weights[label], weights[other], s->share) : 1;
         f->want_loss[n] = weight * d9_loss_value_double(s->loss, &row);
         for (int64_t k = 0; k < s->classes; k++)
             f->want[n * s->classes + k] =
                 weight * d9_loss_slope_double(s->loss, (double)z[k],
-                                              d9_loss_target_double(s->loss, k, label, other, s->share), &row);
+                                              d9_loss_target_double(s->loss, k, label, other, share), &row);
     }
 }
 
@@ -190,6 +191,7 @@ TEST(losses_and_gradients_agree_with_the_formulas) {
             run_threads(f, &s, loops, f->weights);
             s.share = 0.75;
             run_threads(f, &s, loops, NULL);
+            run_threads(f, &s, loops, f->weights);
         }
 }
 

@@ -273,6 +273,18 @@ TEST(labels_are_classes_or_bits) {
     assert_within(d9_loss_target_double(D9_LOSS_CROSS_ENTROPY, 2, 4, 2, 0.75), 0.25, 0);
 }
 
+/* A quarter of class weight 1 and three quarters of class weight 3 weigh 0.25 and 2.25 of 2.5. */
+TEST(labels_of_mixed_images_count_with_their_class_weights) {
+    assert_within(d9_loss_weighted_share_double(1, 3, 0.25), 0.1, 1e-15);
+    assert_within(d9_loss_weighted_share_double(3, 1, 0.75), 0.9, 1e-15);
+    assert_within(d9_loss_weighted_share_double(0, 3, 0.75), 0, 0);
+    for (double share = 0; share <= 1; share += 0.125) { /* equal weights change nothing */
+        assert_within(d9_loss_weighted_share_double(1, 1, share), share, 0);
+        assert_within(d9_loss_weighted_share_double(0, 0, share), share, 0);
+    }
+    assert_within(d9_loss_weighted_share_double(0.3, 5, 1), 1, 0); /* not mixed */
+}
+
 TEST(the_variance_of_one_value_is_not_divided_by_zero) { assert_within(d9_norm_unbiased_double(0, 1), 0, 1e-15); }
 
 /* A weight that has had no gradient does not change. Averaged squares of gradients are never negative. */

@@ -54,7 +54,9 @@ static target target_of(const d9_reference_op *op, const int32_t *labels, int64_
     const double share = d9_reference_coefficient(op, &op->node->as.loss.share);
     const int32_t label = labels[n], partner = labels[images - 1 - n], other = partner < 0 ? label : partner;
     const double *weights = d9_class_weights(op->site->program, op->node);
-    return (target){label, other, share, weights ? d9_loss_at_target_double(weights[label], weights[other], share) : 1};
+    if (!weights) return (target){label, other, share, 1};
+    return (target){label, other, d9_loss_weighted_share_double(weights[label], weights[other], share),
+                    d9_loss_at_target_double(weights[label], weights[other], share)};
 }
 
 static double target_at(const d9_loss_attributes *how, const target *t, int64_t k) {
