@@ -42,8 +42,9 @@ D9_MUST_USE d9_status d9_build_updates(const d9_building *b);
 
 /* Computes the step range and the batches per step of each phase. d9_build_phase_lists adds their node lists. */
 D9_MUST_USE d9_status d9_build_find_phases(const d9_building *b);
-/* Builds the node lists of all phases. `network`: the forward graph of a step of one batch of full-size images, copied
- * for phases of such steps; `updates`: index of the first node in program->train that d9_build_updates added. */
+/* Builds the node lists of all phases, and checks the batch norms of every list that a step runs. `network`: the
+ * forward graph of a step of one batch of full-size images, copied for phases of such steps; `updates`: index of the
+ * first node in program->train that d9_build_updates added. */
 D9_MUST_USE d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates);
 /* Side of a step's images as a fraction of the full side; 1 after the last step. */
 double d9_build_image_scale(const d9_program *program, int64_t step);

@@ -54,6 +54,21 @@ static d9_status check_same_state(d9_context *context, const d9_program *program
     return D9_OK;
 }
 
+/* Rejects a batch norm whose groups have one value per channel: it subtracts that value, the mean, from itself, so its
+ * output would be the bias, and nothing before it would get a gradient. */
+static d9_status check_norms(d9_context *context, const d9_graph *list) {
+    for (d9_node_id n = d9_edit_next(list, D9_OP_NORM, 0); n != D9_NONE; n = d9_edit_next(list, D9_OP_NORM, n + 1)) {
+        const d9_node *norm = &list->nodes[n];
+        const d9_shape *x = &list->values[norm->inputs[0]].shape; /* (N, H, W, C) */
+        if (x->d[0] / d9_node_groups(list, norm) * x->d[1] * x->d[2] > 1) continue;
+        return d9_fail(context, D9_USAGE,
+                       "%s: in training its groups have one value per channel (an image of 1x1), and batch norm needs "
+                       "two: use a larger train.batch_size, fewer groups or processes, or larger images",
+                       norm->role);
+    }
+    return D9_OK;
+}
+
 /* Copies the updates and the tail (nodes of `train` from `first` on), except nodes that run only before or only after
  * the phase. */
 static d9_status copy_updates(d9_context *context, const d9_graph *train, d9_node_id first, d9_phase *phase) {
@@ -91,16 +106,9 @@ static d9_status build_phase_list(const d9_building *b, const d9_graph *network,
     if (resize) D9_TRY(check_same_state(b->context, program, resize, &phase->list));
     d9_build_mark_frozen(program, phase->from, &phase->list);
     D9_TRY(d9_build_gradients(b, phase->from, drawn, &phase->list));
+    D9_TRY(check_norms(b->context, &phase->list));
     d9_layout_copy(&program->train, &phase->list);
     D9_TRY(copy_updates(b->context, &program->train, updates, phase));
-done:
-    return status;
-}
-
-d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates) {
-    d9_status status = D9_OK;
-    for (int p = 0; p < b->program->phase_count; p++)
-        D9_TRY(build_phase_list(b, network, updates, &b->program->phase[p]));
 done:
     return status;
 }
@@ -120,6 +128,15 @@ static d9_status add_phase(d9_context *context, int64_t from, int64_t until, int
 static int64_t first_uncovered(const d9_program *program, int64_t from, int64_t until) {
     while (from < until && d9_program_phase(program, from) != D9_NONE) from += d9_program_batches(program, from);
     return from;
+}
+
+d9_status d9_build_phase_lists(const d9_building *b, const d9_graph *network, d9_node_id updates) {
+    d9_status status = D9_OK;
+    d9_program *program = b->program;
+    if (first_uncovered(program, 0, program->steps) < program->steps) D9_TRY(check_norms(b->context, &program->train));
+    for (int p = 0; p < program->phase_count; p++) D9_TRY(build_phase_list(b, network, updates, &program->phase[p]));
+done:
+    return status;
 }
 
 /* True if the phase has no step, because each would cross the end of the phase or of an epoch. */

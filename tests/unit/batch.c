@@ -182,6 +182,39 @@ TEST(norm_groups_without_batch_norm_are_rejected) {
                          D9_USAGE, "train.norm_groups batch norm");
 }
 
+/* At 8x8 pixels the last residual block of resnet9 has maps of 1x1. Its batch norms need two images per group in every
+ * list that a step of training runs; evaluation has no groups. */
+TEST(batch_norm_of_one_value_per_channel_is_rejected_in_training) {
+    static const struct {
+        int side, ranks;
+        const char *settings, *tricks, *words; /* words: of the rejection; NULL: accepted */
+    } rows[] = {
+        {8, 1, "batch_size: 2", "", NULL},
+        {8, 1, "batch_size: 1", "", "layer3.res1 batch norm train.batch_size"},
+        {16, 1, "batch_size: 1", "", NULL},
+        {16, 1, "batch_size: 1", "progressive: {scale: 0.5}", "layer3.res1 batch norm"},
+        {8, 1, "batch_size: 1", "batch_schedule: {from: [0], batches: [2]}", NULL},
+        {8, 1, "batch_size: 1", "batch_schedule: {from: [0.5], batches: [2]}", "layer3.res1"},
+        {8, 1, "batch_size: 4, norm_groups: 2", "", NULL},
+        {8, 1, "batch_size: 4, norm_groups: 4", "", "layer3.res1 groups"},
+        {8, 2, "batch_size: 2, norm_groups: 2", "", "layer3.res1 processes"},
+        {8, 2, "batch_size: 4, norm_groups: 2", "", NULL},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        bool unused;
+        const d9_config *config =
+            program_yaml("data: {dataset: synthetic, synthetic_train: 48, synthetic_test: 12, image_size: %d}\n"
+                         "model: {%s}\ntrain: {epochs: 2, %s}\ntricks: {%s}\n",
+                         rows[r].side, resnet9, rows[r].settings, rows[r].tricks);
+        const d9_status status = d9_config_find_whole_norm(&context, config, rows[r].ranks, &unused);
+        if (rows[r].words)
+            assert_rejection(status, D9_USAGE, rows[r].words);
+        else
+            OK(status);
+        run_session_open(&(d9_session_options){.config = config, .program = {.eval_only = true}, .no_train = true});
+    }
+}
+
 /* ---- the largest batch that fits, of a network whose memory is counted by hand: image (8, 8, 3) -> linear -> 10 ----
  *
  * If every rule computes one node, the scratch of a step of n images has 768n bytes of images and 44n of draws, each

@@ -102,9 +102,9 @@ TEST(share_1_leaves_out_no_image) {
 
 TEST(backends_agree) {
     static const char *const tricks[] = {
-        plain, "hard_examples: {share: 0.25, widths: [2, 3, 4], every: 1}, progressive: {share: 0.2}, "
+        plain, "hard_examples: {share: 0.5, widths: [2, 3, 4], every: 1}, progressive: {share: 0.2}, "
                "batch_schedule: {from: [0.25], batches: [2]}, whitening_bias: {images: 8, bias_epochs: 0.5}, "
-               "ghost_batchnorm: {group_size: 4}, muon: {}, lookahead: {every: 2}"};
+               "ghost_batchnorm: {group_size: 8}, muon: {}, lookahead: {every: 2}"};
     for (int t = 0; t < 2; t++) {
         int64_t count;
         const double *reference = parameters_after("reference", tricks[t], 4, &count),

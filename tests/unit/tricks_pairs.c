@@ -22,7 +22,7 @@ static const char *const options[D9_TRICK_COUNT] = {[D9_TRICK_crop] = "pad: 3",
                                                     [D9_TRICK_label_smoothing] = "alpha: 0.2",
                                                     [D9_TRICK_whitening_bias] = "images: 8, bias_epochs: 0.5",
                                                     [D9_TRICK_celu] = "alpha: 0.3",
-                                                    [D9_TRICK_ghost_batchnorm] = "group_size: 2",
+                                                    [D9_TRICK_ghost_batchnorm] = "group_size: 4",
                                                     [D9_TRICK_frozen_bn_scale] = "scale: 1.0",
                                                     [D9_TRICK_patch_whitening] = "images: 8",
                                                     [D9_TRICK_clip_norm] = "most: 0.1",
@@ -32,10 +32,10 @@ static const char *const options[D9_TRICK_COUNT] = {[D9_TRICK_crop] = "pad: 3",
                                                     [D9_TRICK_ema] = "every: 1"};
 
 #define RECIPE(side, model)                                                                                            \
-    "data: {dataset: synthetic, synthetic_train: 8, synthetic_test: 6, image_size: " side "}\n"                        \
+    "data: {dataset: synthetic, synthetic_train: 16, synthetic_test: 6, image_size: " side "}\n"                       \
     "backend: reference\nprecision: f32\nthreads: 1\n"                                                                 \
     "model: {" model "}\n"                                                                                             \
-    "train: {epochs: 1, batch_size: 4, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
+    "train: {epochs: 1, batch_size: 8, lr: {knots: [0, end], values: [0.1, 0.05]}}\n"
 static const char recipe[] = RECIPE("12", "name: resnet9, channels: [4, 4, 6, 6]");
 
 /* `reject`: a bit for each trick that finds nothing to edit or whose shapes do not fit. */
@@ -116,8 +116,8 @@ static outcome train_two_steps(const d9_config *config) {
     run_steps(&session, 0, 2);
     OK(session.backend->read(&context, session.device, D9_BUFFER_METRICS, 0, metrics, sizeof metrics));
     assert_true(isfinite(metrics[0]) && metrics[0] > 0);
-    assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 4 : 8)); /* images trained on */
-    assert_true(metrics[3] == 0);                                                  /* no step with a non-finite loss */
+    assert_true(metrics[1] == (config->trick_on[D9_TRICK_hard_examples] ? 8 : 16)); /* images trained on */
+    assert_true(metrics[3] == 0);                                                   /* no step with a non-finite loss */
     hash_weights(&session, came.weights);
     OK(d9_session_evaluate(&session, &evaluation));
     assert_true(evaluation.score >= 0 && evaluation.score <= 100);
