@@ -158,15 +158,16 @@ static d9_status lower_rates(run *self, int64_t rows) {
 }
 
 /* Reads the hash of the kept model of a resumed run with keep: best. Fails if the model is not that of the best epoch
- * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint is accepted: that epoch is
- * trained again. */
+ * so far, as may happen after a change of eval.tta. A model of an epoch after the checkpoint's last row is accepted:
+ * that epoch is reported again. */
 static d9_status read_kept_hash(d9_context *context, run *self) {
     d9_status status = D9_OK;
     int64_t kept;
     if (!self->options->out || !keeps_best(self) || d9_best_row(self->result) < 0) goto done;
     const int64_t best = self->result->epochs[d9_best_row(self->result)].epoch;
     D9_TRY(d9_record_read_kept(context, self->options->out, self->result->params_sha256, &kept));
-    if (!*self->result->params_sha256 || (kept > 0 && kept != best && kept <= self->result->epoch_count))
+    if (!*self->result->params_sha256 ||
+        (kept > 0 && kept != best && kept <= self->result->epoch_count - self->unreported))
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: the model of the best epoch so far, %lld, was not kept; resume with the eval.tta from "
                        "before or with another `keep`, or --overwrite trains the run again",
@@ -385,11 +386,23 @@ static d9_status evaluate_epoch(run *self, bool last) {
         D9_TRY(evaluate(self, true, stops ? D9_SEGMENT_FINAL_EVALUATE : D9_SEGMENT_EVALUATE, row->epoch));
     row->score_tta = self->latest.score_tta;
 done:
-    if (status != D9_OK) row->score = row->score_tta = row->eval_loss = NAN; /* the resumed run evaluates again */
     return status;
 }
 
-/* Ends the newest epoch: evaluates it and records its row; after an interrupt the resumed run repeats this. */
+/* Makes the newest row that of an epoch without evaluation, in the timeline too: the resumed run evaluates it. */
+static void forget_evaluation(run *self) {
+    d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
+    const d9_timeline *timeline = &self->session.timeline;
+    row->score = row->score_tta = row->eval_loss = NAN;
+    for (int i = 0; i < timeline->count; i++) {
+        d9_segment *segment = &timeline->segments[i];
+        const bool evaluates = segment->kind == D9_SEGMENT_EVALUATE || segment->kind == D9_SEGMENT_FINAL_EVALUATE;
+        if (evaluates && segment->epoch == row->epoch) segment->kind = D9_SEGMENT_EVALUATE, segment->epoch = 0;
+    }
+}
+
+/* Ends the newest epoch: evaluates it and records its row. After an interrupt or a failure the resumed run repeats all
+ * of this. */
 static d9_status report_epoch(run *self) {
     d9_status status;
     d9_session *session = &self->session;
@@ -397,14 +410,15 @@ static d9_status report_epoch(run *self) {
     d9_epoch_row *row = &self->result->epochs[self->result->epoch_count - 1];
     const double factor = self->rate_factor; /* the factor in this epoch */
     D9_TRY(evaluate_epoch(self, self->step == program->steps));
-    self->unreported = false;
     D9_TRY(lower_rates(self, self->result->epoch_count));
     if (is_newest_best(self)) D9_TRY(keep_epoch(self));
     if (self->options->out) D9_TRY(d9_record_epoch(&self->record, row, program->measure, program->views.count));
     if (self->tensorboard.state) D9_TRY(d9_tensorboard_run_epoch(&self->tensorboard, session, self->step, factor, row));
     if (self->options->observer.epoch) self->options->observer.epoch(self->options->observer.user, program, row);
     D9_TRY(d9_session_lap(session, D9_SEGMENT_SAVE, row->epoch));
+    self->unreported = false;
 done:
+    if (status != D9_OK) forget_evaluation(self);
     return status;
 }
 
@@ -446,6 +460,14 @@ static d9_status checkpoint_if_due(run *self, int64_t epoch) {
     d9_context_clear(context);
     self->saved_seconds = self->session.mark;
     return d9_session_lap(&self->session, D9_SEGMENT_SAVE, epoch);
+}
+
+/* After a failure, tries to write a checkpoint, unless the last step already has one. Returns the first error. With
+ * several processes there is no such checkpoint, because only rank 0 knows of the failure. */
+static d9_status save_after(run *self, d9_status failure) {
+    const bool saves = failure != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
+    const d9_status saved = saves ? write_checkpoint(self, 0) : D9_OK;
+    return failure != D9_OK ? failure : saved;
 }
 
 /* ---- stopping ---- */
@@ -526,6 +548,7 @@ static d9_status train(run *self) {
     d9_status status = self->unreported ? report_epoch(self) : D9_OK;
     while (status == D9_OK && self->step < self->session.program.steps && !d9_out_of_patience(self->result))
         status = advance(self);
+    if (status == D9_OUTPUT) return save_after(self, status); /* a file of the record could not be written */
     return d9_status_is_interrupt(status) ? stop(self, status) : status;
 }
 
@@ -546,15 +569,6 @@ static d9_status write_record(d9_context *context, run *self) {
     if (config->keep != D9_KEEP_ALL) context->system->remove(context->system->user, self->checkpoint);
 done:
     return status;
-}
-
-/* Writes the record. If that fails, tries to write a final checkpoint, unless the last step already has one. With
- * several processes there is no final checkpoint, because only rank 0 knows of the failure. */
-static d9_status write_record_or_checkpoint(d9_context *context, run *self) {
-    const d9_status status = write_record(context, self);
-    const bool saves = status != D9_OK && self->saved_step < self->step && d9_parallel_ranks(self->parallel) == 1;
-    const d9_status saved = saves ? write_checkpoint(self, 0) : D9_OK;
-    return status != D9_OK ? status : saved; /* the first error is reported */
 }
 
 /* Corrects the result of a run that stopped early by patience: steps and operations become those done. The evaluation
@@ -607,7 +621,7 @@ static d9_status finish(d9_context *context, run *self) {
         snprintf(result->test_digest, sizeof result->test_digest, "%016llx",
                  (unsigned long long)session->dataset->provenance.test_digest);
     result->timeline = &session->timeline;
-    if (self->writes) D9_TRY(write_record_or_checkpoint(context, self));
+    if (self->writes) D9_TRY(save_after(self, write_record(context, self)));
     if (!keeps_best(self)) D9_TRY(call_kept(self));
 done:
     return status;

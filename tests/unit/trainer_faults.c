@@ -13,6 +13,7 @@ typedef struct disk {
     fault fault;
     const char *victim; /* calls fail for written paths that contain this; NULL: for all */
     int64_t room;       /* free bytes on the disk; INT64_MAX: unlimited */
+    int64_t epoch;      /* epoch after which start_faults lets writes fail */
     int marked;         /* the victim's file descriptor; -1: not open */
     int hits;           /* failed calls, and the write that FAULT_WRITE shortened */
     int64_t written;    /* bytes */
@@ -199,18 +200,54 @@ FAULT_TEST(test_a_disk_may_be_full_for_one_file) {
     }
 }
 
-static void fill_disk(void *user, const d9_program *program, const d9_epoch_row *row) {
+static void start_faults(void *user, const d9_program *program, const d9_epoch_row *row) {
     (void)program;
-    if (row->epoch == 1) ((disk *)user)->fault = FAULT_WRITE;
+    if (row->epoch == ((disk *)user)->epoch) ((disk *)user)->fault = FAULT_WRITE;
+}
+
+/* A disk that is full for one file after some epoch: the run ends, after that file's next epoch, with a checkpoint of
+ * it. The resumed run evaluates that epoch again, and ends as without the failure. */
+FAULT_TEST(test_a_full_disk_loses_no_trained_epoch) {
+    static const struct {
+        const char *victim;
+        int keep;
+        int64_t epoch;    /* after which writing fails; 0: from the start */
+        const char *step; /* of the checkpoint: ten steps, four per epoch */
+    } rows[] = {{"events.jsonl", D9_KEEP_MODEL, 0, "4"},  {"epochs.tsv", D9_KEEP_MODEL, 1, "8"},
+                {"events.jsonl", D9_KEEP_MODEL, 2, "10"}, {"model", D9_KEEP_BEST, 0, "4"},
+                {"predictions", D9_KEEP_BEST, 1, "8"},    {"events.jsonl", D9_KEEP_BEST, 1, "8"},
+                {"epochs.tsv", D9_KEEP_BEST, 2, "10"}};
+    b->config = program_yaml(
+        "data: {dataset: synthetic, synthetic_train: 90, synthetic_test: 10, validation: 10}\n"
+        "backend: reference\nprecision: f32\nmodel: {name: vgg, channels: [4, 4], hidden: 8, dropout: [0, 0, 0]}\n"
+        "train: {epochs: 2.5, batch_size: 20, lr: {knots: [0, end], values: [0.01, 0.01]}}\n");
+    b->config->data.image_size = 8;
+    b->config->measure = d9_measure_find("perplexity"); /* falls in every epoch */
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        b->config->keep = rows[r].keep;
+        const run_report whole = run_train_ok(&RUN_OPTIONS(b));
+        clear_folder(b);
+        disk d = {.victim = rows[r].victim, .epoch = rows[r].epoch, .room = INT64_MAX, .marked = -1};
+        d.fault = d.epoch > 0 ? NO_FAULT : FAULT_WRITE;
+        const run_report report = train_on(&d, RUN_OPTIONS(b, .observer = {.user = &d, .epoch = start_faults}));
+        check_failed(b, &report, &d, rows[r].victim);
+        assert_words(report.message, rows[r].victim);
+        d9_safetensors *checkpoint = run_tensors(run_path(b->folder, "checkpoint.safetensors"));
+        assert_string_equal(d9_safetensors_metadata(checkpoint, "step"), rows[r].step);
+        const run_report rest = run_train_ok(&RUN_OPTIONS(b, .resume = true));
+        run_assert_equal(&rest, &whole, rows[r].victim);
+        assert_int_equal(rest.final_evaluations, whole.final_evaluations);
+        clear_folder(b);
+    }
 }
 
 /* TensorBoard's events are no part of the record: a disk that is full for them ends no run. The second of the three
  * epochs meets the fault, in a write of half of its bytes and one of none; the third writes nothing. */
 FAULT_TEST(test_a_disk_that_is_full_for_tensorboard_ends_no_run) {
     const char *logs = run_path(b->folder, "logs");
-    disk d = {.victim = "tfevents", .room = INT64_MAX, .marked = -1};
-    const run_report report = train_on(
-        &d, RUN_OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs, .observer = {.user = &d, .epoch = fill_disk}));
+    disk d = {.victim = "tfevents", .epoch = 1, .room = INT64_MAX, .marked = -1};
+    const run_report report = train_on(&d, RUN_OPTIONS(b, .checkpoint_every = 1, .tensorboard = logs,
+                                                       .observer = {.user = &d, .epoch = start_faults}));
     if (report.status != D9_OK) fail_msg("%s", report.message);
     assert_ints(d.fault, FAULT_WRITE, d.hits, 2, run_folder_count(logs, ""), 1);
     run_assert_equal(&report, run_fixture_report(b), "full for TensorBoard");
