@@ -276,17 +276,35 @@ static char *find_linked(const char *path) {
     return lstat(path, &state) == 0 && S_ISLNK(state.st_mode) ? realpath(path, NULL) : NULL;
 }
 
-/* Adds the path of the temporary file beside `path`: PATH.THREAD.partial, because threads and processes may write to
- * one path at the same time. The file name of PATH is cut short if the new name would be longer than file systems
+/* Adds the path of a temporary file beside `path`: PATH.NUMBER.partial, because threads and processes may write to one
+ * path at the same time. NUMBER is that of the thread, which containers that share the folder may have in common,
+ * followed by nanoseconds. The file name of PATH is cut short if the new name would be longer than file systems
  * allow. */
 static void add_partial_path(d9_text *text, const char *path) {
     char ending[40];
+    struct timespec now;
     const char *name = d9_text_file_name(path);
-    const size_t most = NAME_MAX - (size_t)snprintf(ending, sizeof ending, ".%ld.partial", (long)gettid());
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int ending_length = snprintf(ending, sizeof ending, ".%ld%09ld.partial", (long)gettid(), (long)now.tv_nsec);
+    const size_t most = NAME_MAX - (size_t)ending_length;
     size_t length = strlen(name);
     if (length > most && length <= NAME_MAX) /* a longer name is rejected by the system */
         for (length = most; length > 0 && (name[length] & 0xC0) == 0x80;) length--; /* not within a character */
     d9_text_add(text, "%.*s%s", (int)((size_t)(name - path) + length), path, ending);
+}
+
+/* Creates a temporary file beside `path`, whose path is added to `beside`, an empty text. Tries other numbers while
+ * another process has a file of that name. */
+static d9_status create_partial(d9_context *context, const char *path, d9_text *beside, int *file) {
+    d9_status status;
+    do {
+        d9_text_free(beside);
+        add_partial_path(beside, path);
+        D9_TRY(d9_text_status(beside));
+        *file = open_file(context->system, d9_text_get(beside), O_WRONLY | O_CREAT | O_EXCL);
+    } while (*file < 0 && errno == EEXIST);
+done:
+    return status;
 }
 
 typedef enum write_mode { WRITE_SYNCED, WRITE_UNSYNCED, WRITE_TRIAL } write_mode;
@@ -303,11 +321,8 @@ static d9_status write_and_rename(d9_context *context, const char *path, const v
     const char *target = linked ? linked : path;
     d9_text beside;
     d9_text_init(context, &beside);
-    add_partial_path(&beside, target);
-    D9_TRY(d9_text_status(&beside));
     D9_TRY(check_target(context, path, &permissions));
-
-    file = open_file(system, d9_text_get(&beside), O_WRONLY | O_CREAT | O_TRUNC);
+    D9_TRY(create_partial(context, target, &beside, &file));
     D9_TRY(check_write(context, path, file >= 0));
     made = true;
     if (permissions >= 0) (void)!fchmod(file, (mode_t)permissions); /* some file systems have no permissions */

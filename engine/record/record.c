@@ -157,13 +157,13 @@ done:
     return status;
 }
 
-/* True for NAME.THREAD.partial, the name that d9_file_write gives `name` until it is complete. */
+/* True for NAME.NUMBER.partial, the name that d9_file_write gives `name` until it is complete. */
 static bool is_partial_of(const char *entry, const char *name) {
     const size_t length = strlen(name);
     if (strncmp(entry, name, length) != 0 || entry[length] != '.') return false;
-    const char *thread = entry + length + 1;
-    const size_t digits = strspn(thread, "0123456789");
-    return digits > 0 && strcmp(thread + digits, ".partial") == 0;
+    const char *number = entry + length + 1;
+    const size_t digits = strspn(number, "0123456789");
+    return digits > 0 && strcmp(number + digits, ".partial") == 0;
 }
 
 /* True for an unfinished copy of one of the files. */

@@ -22,6 +22,7 @@ typedef struct faults {
     int64_t disk_bytes_left;  /* -1: unlimited */
     size_t most_at_once;      /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS]; /* number of next calls of each kind that fail with EINTR */
+    int names_taken;          /* number of next new files whose name another process takes first */
     bool close;               /* true: all calls of this kind fail */
 } faults;
 
@@ -38,7 +39,13 @@ static bool take_interruption(faults *faults, int kind) { /* true: this call fai
     return true;
 }
 static int faulty_open(void *user, const char *path, int flags, int mode) {
-    return take_interruption(user, OPENING) ? -1 : d9_system_default()->open(NULL, path, flags, mode);
+    faults *faults = user;
+    if (take_interruption(faults, OPENING)) return -1;
+    if (faults->names_taken > 0 && flags & O_CREAT) {
+        faults->names_taken--;
+        close(creat(path, 0600));
+    }
+    return d9_system_default()->open(NULL, path, flags, mode);
 }
 static ssize_t faulty_read(void *user, int file, void *bytes, size_t size) {
     faults *faults = user;
@@ -390,6 +397,14 @@ TEST_WITH(fixture *f, threads_write_to_one_path, open_fixture, close_fixture) {
     context.system = &f->system;
     assert_file(path, "mine");
     assert_int_equal(run_folder_count(f->folder, ""), 1);
+}
+
+/* Another container that shares the folder may have a thread of this thread's number. */
+TEST_WITH(fixture *f, containers_write_to_one_path, open_fixture, close_fixture) {
+    f->faults.names_taken = 2;
+    OK(d9_file_write(&context, in(f, "a.txt"), "mine", 4));
+    assert_file(in(f, "a.txt"), "mine");
+    assert_int_equal(run_folder_count(f->folder, ".partial"), 2); /* those of the other container */
 }
 
 TEST_WITH(fixture *f, a_write_keeps_links_and_permissions, open_fixture, close_fixture) {
