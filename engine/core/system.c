@@ -177,6 +177,20 @@ static int open_file(const d9_system *system, const char *path, int flags) {
     return file;
 }
 
+static int sync_file(const d9_system *system, int file) {
+    int failed;
+    do failed = system->sync(system->user, file);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+static int truncate_file(const d9_system *system, int file, int64_t size) {
+    int failed;
+    do failed = system->truncate(system->user, file, size);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
 static d9_status fail_too_large(d9_context *context, const char *path, size_t most) {
     return d9_fail(context, D9_DATA, "%s: larger than %zu MiB, the limit for such a file", path, most >> 20);
 }
@@ -327,8 +341,7 @@ static d9_status write_and_rename(d9_context *context, const char *path, const v
     made = true;
     if (permissions >= 0) (void)!fchmod(file, (mode_t)permissions); /* some file systems have no permissions */
     D9_TRY(write_all(context, path, file, bytes, size));
-    if (mode != WRITE_UNSYNCED)
-        D9_TRY(check_write(context, path, system->sync(system->user, file) == 0 || errno == EINVAL));
+    if (mode != WRITE_UNSYNCED) D9_TRY(check_write(context, path, sync_file(system, file) == 0 || errno == EINVAL));
     int open = file;
     file = -1;
     D9_TRY(close_file(context, path, open));
@@ -363,7 +376,7 @@ static void undo_append(d9_context *context, const char *path, int64_t size) {
         failed = system->remove(system->user, path);
     } else {
         const int file = open_file(system, path, O_WRONLY);
-        failed = file < 0 || system->truncate(system->user, file, size) != 0;
+        failed = file < 0 || truncate_file(system, file, size) != 0;
         if (file >= 0) system->close(system->user, file);
     }
     if (failed) d9_log(context, D9_LOG_WARNING, "%s: its last record may be incomplete", path);
@@ -408,9 +421,11 @@ bool d9_folder_exists(d9_context *context, const char *path) {
 static void write_holder(const d9_system *system, int file) {
     char number[24];
     const int length = snprintf(number, sizeof number, "%ld\n", (long)getpid());
-    if (system->truncate(system->user, file, 0) != 0) return;
-    if (system->write(system->user, file, number, (size_t)length) != length)
-        (void)!system->truncate(system->user, file, 0);
+    ssize_t put;
+    if (truncate_file(system, file, 0) != 0) return;
+    do put = system->write(system->user, file, number, (size_t)length);
+    while (put < 0 && errno == EINTR);
+    if (put != length) (void)!truncate_file(system, file, 0);
 }
 
 /* Fails if the file contains anything but a process number (it may be empty): it then has another purpose and must be
@@ -427,6 +442,13 @@ static d9_status check_lock(d9_context *context, const char *path, int file) {
     return d9_fail(context, D9_OUTPUT, "%s: cannot lock: it contains something other than a process number", path);
 }
 
+static int lock_file(const d9_system *system, int file, const char *path) {
+    int failed;
+    do failed = system->lock(system->user, file, path);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
 d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     const d9_system *system = context->system;
     *lock = -1;
@@ -434,7 +456,7 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
         /* With O_APPEND, the number is written at the start after the file is emptied. */
         int file = open_file(system, path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
         if (file < 0) return check_write(context, path, false);
-        if (system->lock(system->user, file, path) == 0) {
+        if (lock_file(system, file, path) == 0) {
             const d9_status status = check_lock(context, path, file);
             if (status != D9_OK) {
                 system->close(system->user, file);
@@ -447,8 +469,7 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
         int error = errno;
         system->close(system->user, file);
         if (error == EWOULDBLOCK) return D9_OK;
-        if (error != ESTALE && error != EINTR)
-            return d9_fail(context, D9_OUTPUT, "%s: cannot lock: %s", path, strerror(error));
+        if (error != ESTALE) return d9_fail(context, D9_OUTPUT, "%s: cannot lock: %s", path, strerror(error));
     }
 }
 
@@ -474,7 +495,7 @@ bool d9_lock_is_held(d9_context *context, const char *path) {
     int file = open_file(system, path, O_RDWR | O_NOFOLLOW); /* NFS locks only a file that is open for writing */
     if (file < 0) file = open_file(system, path, O_RDONLY | O_NOFOLLOW);
     if (file < 0) return false;
-    bool held = system->lock(system->user, file, path) != 0 && errno == EWOULDBLOCK;
+    bool held = lock_file(system, file, path) != 0 && errno == EWOULDBLOCK;
     system->close(system->user, file);
     return held;
 }

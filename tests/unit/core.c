@@ -15,10 +15,11 @@
 
 /* ---- a system whose calls fail on demand ---- */
 
-enum { OPENING, READING, WRITING, KINDS };
+enum { OPENING, READING, WRITING, SYNCING, TRUNCATING, LOCKING, KINDS };
 
 typedef struct faults {
     planted planted;          /* one call that fails, and the number of allocations not released; first: system.user */
+    d9_system below;          /* the system of `planted` */
     int64_t disk_bytes_left;  /* -1: unlimited */
     size_t most_at_once;      /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS]; /* number of next calls of each kind that fail with EINTR */
@@ -62,6 +63,15 @@ static ssize_t faulty_write(void *user, int file, const void *bytes, size_t size
     if (faults->disk_bytes_left > 0) faults->disk_bytes_left -= (int64_t)size;
     return write(file, bytes, size);
 }
+static int faulty_sync(void *user, int file) {
+    return take_interruption(user, SYNCING) ? -1 : ((faults *)user)->below.sync(user, file);
+}
+static int faulty_truncate(void *user, int file, int64_t size) {
+    return take_interruption(user, TRUNCATING) ? -1 : ((faults *)user)->below.truncate(user, file, size);
+}
+static int faulty_lock(void *user, int file, const char *path) {
+    return take_interruption(user, LOCKING) ? -1 : ((faults *)user)->below.lock(user, file, path);
+}
 static int faulty_close(void *user, int file) {
     close(file);
     return ((faults *)user)->close ? (errno = EIO, -1) : 0;
@@ -76,11 +86,14 @@ typedef struct fixture { /* a system with faults, and a temporary folder */
 static int open_fixture(void **state) {
     fixture *f = calloc(1, sizeof *f);
     f->faults.disk_bytes_left = -1;
-    f->system = planted_system(&f->faults.planted, d9_system_default());
+    f->system = f->faults.below = planted_system(&f->faults.planted, d9_system_default());
     f->system.open = faulty_open;
     f->system.read = faulty_read;
     f->system.write = faulty_write;
     f->system.close = faulty_close;
+    f->system.sync = faulty_sync;
+    f->system.truncate = faulty_truncate;
+    f->system.lock = faulty_lock;
     context.system = &f->system;
     run_folder_make(f->folder);
     *state = f;
@@ -308,7 +321,7 @@ TEST_WITH(fixture *f, files_are_read_as_written, open_fixture, close_fixture) {
     OK(d9_file_write(&context, path, "", 0));
     assert_file(path, "");
     f->faults.most_at_once = 2; /* short and interrupted reads and writes */
-    for (int kind = 0; kind < KINDS; kind++) f->faults.interruptions[kind] = 3;
+    for (int kind = 0; kind <= SYNCING; kind++) f->faults.interruptions[kind] = 3;
     OK(d9_file_write(&context, path, "hello world", 11));
     f->faults.interruptions[OPENING] = 3;
     assert_file(path, "hello world");
@@ -449,6 +462,7 @@ TEST_WITH(fixture *f, a_failed_append_is_undone, open_fixture, close_fixture) {
     OK(d9_file_append(&context, path, "one\n", 4));
     OK(d9_file_append(&context, path, "two\n", 4));
     f->faults.disk_bytes_left = 2;
+    f->faults.interruptions[TRUNCATING] = 3;
     assert_int_equal(d9_file_append(&context, path, "three\n", 6), D9_OUTPUT);
     assert_file(path, "one\ntwo\n");
     f->faults.disk_bytes_left = -1;
@@ -514,7 +528,9 @@ TEST_WITH(fixture *f, a_lock_has_one_holder, open_fixture, close_fixture) {
     int lock, second;
     const int stale = open(path, O_RDWR | O_CREAT, 0600);
     assert_false(d9_lock_is_held(&context, path));
+    f->faults.interruptions[LOCKING] = f->faults.interruptions[TRUNCATING] = 3;
     OK(d9_lock_take(&context, path, &lock));
+    f->faults.interruptions[LOCKING] = 3;
     assert_true(lock >= 0 && d9_lock_is_held(&context, path));
     assert_ints(d9_lock_holder(&context, path), getpid(), d9_lock_take(&context, path, &second), D9_OK);
     assert_int_equal(second, -1); /* the lock is held: flock treats two opens by one process as two holders */
