@@ -449,6 +449,15 @@ static int lock_file(const d9_system *system, int file, const char *path) {
     return failed;
 }
 
+/* Fails by the error that system->lock gave. */
+static d9_status fail_to_lock(d9_context *context, const char *path, int error) {
+    const bool absent = error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK;
+    return d9_fail(context, D9_OUTPUT, "%s: cannot lock: %s%s", path, strerror(error),
+                   absent ? ": this file system has no locks; give a folder on another one, or mount Lustre with "
+                            "-o flock"
+                          : "");
+}
+
 d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
     const d9_system *system = context->system;
     *lock = -1;
@@ -469,7 +478,7 @@ d9_status d9_lock_take(d9_context *context, const char *path, int *lock) {
         int error = errno;
         system->close(system->user, file);
         if (error == EWOULDBLOCK) return D9_OK;
-        if (error != ESTALE) return d9_fail(context, D9_OUTPUT, "%s: cannot lock: %s", path, strerror(error));
+        if (error != ESTALE) return fail_to_lock(context, path, error);
     }
 }
 

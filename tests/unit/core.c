@@ -24,6 +24,7 @@ typedef struct faults {
     size_t most_at_once;      /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS]; /* number of next calls of each kind that fail with EINTR */
     int names_taken;          /* number of next new files whose name another process takes first */
+    int lock_error;           /* errno of all locks; 0: they work */
     bool close;               /* true: all calls of this kind fail */
 } faults;
 
@@ -70,7 +71,9 @@ static int faulty_truncate(void *user, int file, int64_t size) {
     return take_interruption(user, TRUNCATING) ? -1 : ((faults *)user)->below.truncate(user, file, size);
 }
 static int faulty_lock(void *user, int file, const char *path) {
-    return take_interruption(user, LOCKING) ? -1 : ((faults *)user)->below.lock(user, file, path);
+    faults *faults = user;
+    if (take_interruption(faults, LOCKING)) return -1;
+    return faults->lock_error ? (errno = faults->lock_error, -1) : faults->below.lock(user, file, path);
 }
 static int faulty_close(void *user, int file) {
     close(file);
@@ -557,6 +560,17 @@ TEST_WITH(fixture *f, a_child_of_fork_does_not_free_the_lock_of_its_parent, open
     assert_true(d9_file_exists(&context, path) && d9_lock_is_held(&context, path));
     d9_lock_free(&context, path, lock);
     assert_false(d9_file_exists(&context, path));
+}
+
+TEST_WITH(fixture *f, a_file_system_without_locks_is_named, open_fixture, close_fixture) {
+    static const int errors[] = {ENOSYS, EOPNOTSUPP, ENOLCK};
+    int lock;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        d9_context_clear(&context);
+        f->faults.lock_error = errors[i];
+        assert_rejection(d9_lock_take(&context, in(f, "lock"), &lock), D9_OUTPUT, "lock flock");
+        assert_int_equal(lock, -1);
+    }
 }
 
 /* If a launcher fails before a process of the run begins, only its log has the reason. */
