@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 enum { FOLDERS = 4 };
@@ -31,14 +32,18 @@ static const struct {
     [D9_INSTALLED_CASES] = {{"../share/dawn9/cases/", "../../share/dawn9/cases/"}, "share/dawn9/cases/", {""}},
 };
 
+/* True if the dynamic linker was started with this program as an argument ("ld.so build/dawn9"): /proc/self/exe is then
+ * the linker, and AT_BASE, the address of a linker that the kernel loaded for a program, is 0. */
+static bool started_by_linker(void) { return getauxval(AT_BASE) == 0; }
+
 bool d9_program_path(char path[D9_PROGRAM_BYTES]) {
-    const ssize_t length = readlink("/proc/self/exe", path, D9_PROGRAM_BYTES - 1);
+    const ssize_t length = started_by_linker() ? 0 : readlink("/proc/self/exe", path, D9_PROGRAM_BYTES - 1);
     path[length > 0 ? length : 0] = 0;
     return length > 0;
 }
 
 /* Path of the program or shared library that contains this function; false if it is unknown. The dynamic linker has no
- * path for the program itself, so /proc is read. */
+ * path for the program itself, so /proc is read, or else the path by which it was started. */
 static bool find_self(char path[D9_PROGRAM_BYTES]) {
     Dl_info info;
     void *map = NULL, *address;
@@ -46,7 +51,7 @@ static bool find_self(char path[D9_PROGRAM_BYTES]) {
     memcpy(&address, &self, sizeof address); /* ISO C has no cast from a function pointer to an object pointer */
     const char *library = dladdr1(address, &info, &map, RTLD_DL_LINKMAP) && map ? ((struct link_map *)map)->l_name : "";
     if (*library) return realpath(library, path) != NULL;
-    return d9_program_path(path);
+    return d9_program_path(path) || realpath((const char *)getauxval(AT_EXECFN), path);
 }
 
 /* For each leading "../" of *path, removes it and the last component of the `length` bytes of `folder`, to shorten

@@ -33,7 +33,8 @@ const char *const *d9_installed_subfolders(d9_installed_kind kind);
 D9_MUST_USE d9_status d9_path_beside(d9_context *context, d9_arena *arena, const char *file, const char *path,
                                      char **joined);
 
-/* Writes the path of the running program to `path`; "" and false if it is unknown. */
+/* Writes the path of the running program to `path`; "" and false if it is unknown, or if the dynamic linker was started
+ * with the program as an argument: by its path alone the program might not start. */
 bool d9_program_path(char path[D9_PROGRAM_BYTES]);
 
 typedef struct d9_installed_module {

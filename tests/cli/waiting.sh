@@ -43,6 +43,14 @@ if [ "$(nproc)" -gt 1 ] || omits processors "only one"; then # a stack of 130 Ti
     rejects 4 'threads 1 2 ulimit --threads' rejected
 fi
 
+# ---- started by the dynamic linker, the program in /proc/self/exe is another ----
+loader=$(ldd "$dawn9" | sed -n 's,^[[:space:]]*\(/[^ ]*/ld-[^ ]*\) .*,\1,p')
+accepts "$loader" "$dawn9" train long.yaml --epochs 1 --out by-loader --quiet
+accepts "$dawn9" --version
+cp "$out" version
+accepts "$loader" "$dawn9" --version
+same "$out" version
+
 # ---- the process clock counts from the first start, not from the second ----
 began=$(date +%s%N)
 accepts "$dawn9" train long.yaml --set train.epochs=1 --out clock --json
