@@ -54,8 +54,10 @@ void d9_this_process_wait_briefly(char *const *words) {
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (getenv(choices[i])) return;
     if (d9_program_path(program) && setenv("OMP_WAIT_POLICY", "passive", 1) == 0 &&
-        setenv("GOMP_SPINCOUNT", "10000", 1) == 0)
+        setenv("GOMP_SPINCOUNT", "10000", 1) == 0) {
+        d9_processors_unbind(); /* execv keeps the mask */
         execv(program, words);
+    }
 }
 
 /* If several processes run on this host, sets CUDA_VISIBLE_DEVICES so that process i of the host sees only the i-th

@@ -182,6 +182,7 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
     const d9_system *system = context->system;
     const int output = system->open(system->user, log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output < 0) return d9_fail(context, D9_OUTPUT, "%s: cannot be written: %s", log, strerror(errno));
+    d9_processors_unbind(); /* the program inherits the mask */
     const pid_t parent = getpid(), child = fork();
     if (child == 0) become_launcher(argv, parent, output);
     system->close(system->user, output);
@@ -197,12 +198,46 @@ d9_status d9_process_launch(d9_context *context, const char *const *argv, const 
 
 /* ---- processors ---- */
 
+enum { PLACE_MOST = 4096 }; /* processors of a place; if it has more, the calling thread's mask counts */
+
+typedef struct mask { /* sched_getaffinity fails if the kernel's mask is larger */
+    cpu_set_t sets[D9_PROCESSORS_MAX / CPU_SETSIZE];
+} mask;
+
+/* Finds the processors of all of OpenMP's places. False if OpenMP binds no threads. Otherwise it has bound the first
+ * thread of the process to one of the places before main, and sched_getaffinity reports only that one. */
+static bool find_places(mask *all) {
+    int processors[PLACE_MOST];
+    const int places = omp_get_proc_bind() == omp_proc_bind_false ? 0 : omp_get_num_places();
+    CPU_ZERO_S(sizeof *all, all->sets);
+    for (int place = 0; place < places; place++) {
+        const int count = omp_get_place_num_procs(place);
+        if (count > PLACE_MOST) return false;
+        omp_get_place_proc_ids(place, processors);
+        for (int i = 0; i < count; i++) CPU_SET_S((size_t)processors[i], sizeof *all, all->sets);
+    }
+    return CPU_COUNT_S(sizeof *all, all->sets) > 0;
+}
+
+static bool find_own(mask *own) { return sched_getaffinity(0, sizeof *own, own->sets) == 0; }
+
 int d9_processors(bool *allowed) {
-    cpu_set_t mask[D9_PROCESSORS_MAX / CPU_SETSIZE]; /* sched_getaffinity fails if the kernel's mask is larger */
-    const bool known = sched_getaffinity(0, sizeof mask, mask) == 0;
+    mask all;
+    const bool known = find_places(&all) || find_own(&all);
     for (size_t cpu = 0; allowed && cpu < D9_PROCESSORS_MAX; cpu++)
-        allowed[cpu] = known && CPU_ISSET_S(cpu, sizeof mask, mask);
-    return known ? CPU_COUNT_S(sizeof mask, mask) : D9_PROCESSORS_MAX;
+        allowed[cpu] = known && CPU_ISSET_S(cpu, sizeof all, all.sets);
+    return known ? CPU_COUNT_S(sizeof all, all.sets) : D9_PROCESSORS_MAX;
+}
+
+void d9_processors_unbind(void) {
+    mask all;
+    if (find_places(&all)) sched_setaffinity(0, sizeof all, all.sets);
+}
+
+/* True if OpenMP binds threads, but the calling thread was unbound. `all` receives the processors of all places. */
+static bool find_unbound(mask *all) {
+    mask own;
+    return find_places(all) && find_own(&own) && CPU_EQUAL_S(sizeof own, own.sets, all->sets);
 }
 
 int d9_threads_limit(d9_context *context, int64_t wanted, int sharers) {
@@ -283,9 +318,12 @@ d9_status d9_openmp_threads_prepare(d9_context *context, int wanted, int *given)
     omp_set_dynamic(0);
     if (wanted > omp_get_thread_limit()) wanted = omp_get_thread_limit();
     if (wanted > 1) D9_TRY(check_threads(context, wanted));
+    mask all;
+    const bool unbound = find_unbound(&all);
 #pragma omp parallel num_threads(wanted) reduction(min : stack)
     {
         if (omp_get_thread_num() > 0) stack = stack_bytes();
+        if (unbound) sched_setaffinity(0, sizeof all, all.sets);
 #pragma omp single
         team = omp_get_num_threads();
     }

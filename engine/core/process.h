@@ -28,9 +28,15 @@ D9_MUST_USE d9_status d9_process_run(d9_context *context, const d9_signal_guard 
 D9_MUST_USE d9_status d9_process_launch(d9_context *context, const char *const *argv, const char *log);
 
 enum { D9_PROCESSORS_MAX = 16384 };
-/* Number of processors in the affinity mask of this process; D9_PROCESSORS_MAX if it is unknown. `allowed`
- * (D9_PROCESSORS_MAX; NULL: not wanted) receives the mask, all false if it is unknown. */
+/* Number of processors that this process may use: those of OpenMP's places if OpenMP binds threads to places, otherwise
+ * those of the affinity mask; D9_PROCESSORS_MAX if it is unknown. `allowed` (D9_PROCESSORS_MAX; NULL: not wanted)
+ * receives the mask, all false if it is unknown. */
 int d9_processors(bool *allowed);
+/* If OpenMP has bound the calling thread to a place, lets it run on the processors of all places, and with it the
+ * threads of its OpenMP regions after d9_openmp_threads_prepare, and programs that it starts. For processes that share
+ * processors: OpenMP would bind the threads of each to the same places. Clang's OpenMP binds the calling thread again in
+ * its next region. */
+void d9_processors_unbind(void);
 /* Returns `wanted` (0, the default number, stays 0), or the number of processors, with a warning, if that is smaller.
  * Also warns if `sharers` processes with `wanted` threads each have more threads than there are processors. */
 int d9_threads_limit(d9_context *context, int64_t wanted, int sharers);

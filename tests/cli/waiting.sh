@@ -43,6 +43,32 @@ if [ "$(nproc)" -gt 1 ] || omits processors "only one"; then # a stack of 130 Ti
     rejects 4 'threads 1 2 ulimit --threads' rejected
 fi
 
+# ---- OpenMP may bind threads to processors, the first one before main: a run still uses all that it may use ----
+masks() { sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$@" | sort -u; }
+if [ "$(nproc)" -gt 1 ]; then
+    accepts "$dawn9" train cpu.yaml --epochs 1 --out free --quiet
+    for chosen in OMP_PROC_BIND=spread 'OMP_PLACES=cores OMP_WAIT_POLICY=passive'; do # started twice, and once
+        # shellcheck disable=SC2086 # one word per variable
+        accepts env $chosen "$dawn9" train cpu.yaml --epochs 1 --out bound --overwrite --quiet
+        json bound/result.json 'd["threads"] == result("free")["threads"]'
+    done
+fi
+if [ "$(nproc)" -gt 1 ] && ldd "$dawn9" | grep -q libgomp; then # clang's OpenMP cannot let go of a first thread
+    # workers share the processors: OpenMP would bind the threads of each to the same ones
+    (cat cpu.yaml && echo 'threads: 2') >two-threads.yaml
+    printf 'title: two\nconfig: two-threads.yaml\nseeds: 2\narms: {one: {}}\n' >two.yaml
+    OMP_PROC_BIND=true "$dawn9" experiment two.yaml --out two --workers 2 --quiet >"$out" 2>"$err" &
+    child=$!
+    for seed in 1 2; do until_written two/runs/one/seed$seed/events.jsonl $child; done
+    for worker in $(grep -l "^PPid:[[:space:]]*$child\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3); do
+        is "$(masks /proc/"$worker"/task/*/status)" "$(masks /proc/self/status)" "processors of a worker's threads"
+        checks=$((checks + 1))
+    done
+    kill -s INT $child
+    wait $child
+    is $? 130 "status of the interrupted workers"
+fi
+
 # ---- started by the dynamic linker, the program in /proc/self/exe is another ----
 loader=$(ldd "$dawn9" | sed -n 's,^[[:space:]]*\(/[^ ]*/ld-[^ ]*\) .*,\1,p')
 accepts "$loader" "$dawn9" train long.yaml --epochs 1 --out by-loader --quiet

@@ -11,6 +11,7 @@
  * for the missing threads for ever. `wanted`: the user's number; 0: the number of cores divided by the number of
  * processes that share them. Warns if OpenMP starts fewer threads than the user wanted. */
 static d9_status choose_thread_count(d9_context *context, int wanted, const d9_parallel *parallel, int *given) {
+    if (d9_parallel_sharers(parallel) > 1) d9_processors_unbind();
     const int sought = wanted > 0 ? wanted : d9_default_threads() / d9_parallel_sharers(parallel);
     const d9_status status = d9_openmp_threads_prepare(context, sought > 0 ? sought : 1, given);
     if (status == D9_OK && *given < wanted)
