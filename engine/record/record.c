@@ -115,9 +115,12 @@ done:
     return status;
 }
 
-/* Returns a file that is named like one of a record, if the folder has no run's config.yaml; NULL: none. */
-static const char *find_foreign(const d9_record *record) {
-    for (size_t i = 0; i < sizeof files / sizeof *files && !has_file(record, "config.yaml"); i++)
+/* Returns a file that is named like one of a record, if the folder has no run's config.yaml, nor a checkpoint to resume
+ * from; NULL: none. */
+static const char *find_foreign(const d9_record *record, d9_record_mode mode) {
+    if (has_file(record, "config.yaml")) return NULL;
+    if (mode == D9_RECORD_RESUME && has_file(record, "checkpoint.safetensors")) return NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (has_file(record, files[i])) return files[i];
     return NULL;
 }
@@ -128,7 +131,7 @@ d9_status d9_record_check(d9_context *context, const char *folder, const d9_conf
     bool finished = false;
     D9_TRY(set_folder(context, &record, folder));
     if (mode == D9_RECORD_OVERWRITE) goto done;
-    const char *foreign = find_foreign(&record);
+    const char *foreign = find_foreign(&record, mode);
     if (foreign) /* downloaded or copied here; only --overwrite replaces or deletes it */
         D9_TRY(d9_fail(context, D9_USAGE,
                        "%s: holds %s, but no config.yaml of a run; --overwrite replaces or deletes files named like "

@@ -5,7 +5,7 @@ for folder in configs experiments tests; do ln -s "$source/$folder" .; done
 export PATH="$(dirname "$dawn9"):$PATH"
 
 small='--backend reference --precision f32 --threads 1 --set data.dataset=synthetic --set data.synthetic_train=32
-    --set data.synthetic_test=16 --set model.channels=[4,4,8,8] --set train.epochs=1 --set train.batch_size=32 --set target=5'
+    --set data.synthetic_test=16 --set model.channels=[4,4,8,8] --set train.epochs=3 --set train.batch_size=32 --set target=5'
 
 # options_for EXAMPLE: prints the options to append; `skip` if the example needs the network or takes too long.
 options_for() {
