@@ -678,7 +678,8 @@ def epoch_seconds(path):
 
 def results_table(speed, *others):
     """README's table of two cores: recipes whose mean reaches 94%, with the mean and bound of the seeds on the row's
-    instruction set, and times (median, or both of two runs); the others are (name, runs, those that had the machine to themselves, processor)."""
+    instruction set, and times (the median, or both if two runs were made). others: recipes with archives of
+    their own, as (name, runs, those that had the machine to themselves, processor)."""
     keys = ("train_seconds", "process_seconds")
 
     def name(recipe):

@@ -122,7 +122,7 @@ FNR == 1 {
 }
 FNR == longest + 1 { complain("longer than " longest " lines") }
 FILENAME ~ /\.(c|h|cu|cpp|def)$/ && length($0) > widest { complain("wider than " widest " columns") }
-# add_subdirectory(dawn9) works because no path starts from the top-level project
+# Paths start from the folder of the project, so that add_subdirectory(dawn9) works.
 FILENAME ~ /(CMakeLists\.txt|\.cmake)$/ && /CMAKE_(SOURCE|BINARY)_DIR/ { complain("use PROJECT_SOURCE_DIR or PROJECT_BINARY_DIR") }
 
 # FOLDER of the row of `layers` that a file belongs to; "": none.

@@ -22,7 +22,7 @@ for reason in cifar10 onednn bf16 amx sanitizers x86-64 valgrind analysers mpi; 
 # The output of a cmocka program that skipped tests: it names them at once, and some again at the end.
 name() { echo "echo '[  SKIPPED ] $1';"; }
 plant within "echo skipped: cifar10: x; $(name first) $(name second) echo skipped: moonlight: x; $(name third) $(name first)"
-# Scripts leave out parts by `omits`, which lets them go on.
+# A script that leaves out parts (omits) goes on; each part is judged like a skipped test.
 sed -n '/^omits() {/,/^}/p' tests/cli/lib.sh >"$scratch/omits.sh"
 plant script ". $scratch/omits.sh; for reason in moonlight zsh fish; do omits \$reason planted || omitted=yes; done; test \$omitted = yes"
 
@@ -57,7 +57,7 @@ expect failed within/second " \\(skipped for want of a reason$rejected" # a reas
 expect failed within/third " \\(skipped for want of moonlight$rejected"
 expect failed script/moonlight " \\(skipped for want of moonlight$rejected"
 for shell in zsh fish; do
-    if [ -n "$(which $shell)" ]; then verdict=failed; else verdict=skipped; fi
+    if command -v $shell >/dev/null; then verdict=failed; else verdict=skipped; fi
     expect $verdict script/$shell " \\((skipped for want of )?$shell(, which is there)?\\)"
 done
 if [ "$(uname -m)" = x86_64 ]; then expect_present x86-64; else expect_missing x86-64; fi

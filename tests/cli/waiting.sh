@@ -60,10 +60,12 @@ if [ "$(nproc)" -gt 1 ] && ldd "$dawn9" | grep -q libgomp; then # clang's OpenMP
     OMP_PROC_BIND=true "$dawn9" experiment two.yaml --out two --workers 2 --quiet >"$out" 2>"$err" &
     child=$!
     for seed in 1 2; do until_written two/runs/one/seed$seed/events.jsonl $child; done
+    workers=0
     for worker in $(grep -l "^PPid:[[:space:]]*$child\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3); do
         is "$(masks /proc/"$worker"/task/*/status)" "$(masks /proc/self/status)" "processors of a worker's threads"
-        checks=$((checks + 1))
+        workers=$((workers + 1))
     done
+    is $workers 2 "number of workers"
     kill -s INT $child
     wait $child
     is $? 130 "status of the interrupted workers"

@@ -103,14 +103,15 @@ void d9_cuda_check_multiply(d9_check *check) {
 
 /* ---- losses ---- */
 
-/* Samples, classes, smoothing, row of D9_LOSS_ROWS (0: cross-entropy, 1: sigmoid) and share of each case. The last two
- * have so many classes that a block instead of a warp computes a sample's loss. Every third cross-entropy, from the
- * second case on, has class weights. */
-static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},     {7, 10, 0.2, 0, 0.75},
-                                        {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25}, {65, 65, 0.2, 0, 1},
-                                        {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},      {7, 31, 0, 1, 0.75},
-                                        {9, 1100, 0.1, 0, 1}, {2, 3001, 0.1, 0, 0.75}};
+/* Samples, classes, smoothing, row of D9_LOSS_ROWS (0: cross-entropy, 1: sigmoid) and share of each case. The last
+ * three have so many classes that a block instead of a warp computes a sample's loss. Every third case, from the second
+ * on, has class weights if it is a cross-entropy. */
+static const d9_kernel_loss losses[] = {{1, 3, 0.0, 0, 1},    {7, 10, 0.2, 0, 1},      {7, 10, 0.2, 0, 0.75},
+                                        {65, 27, 0.1, 0, 1},  {65, 27, 0.1, 0, 0.25},  {65, 65, 0.2, 0, 1},
+                                        {300, 10, 0.2, 0, 1}, {33, 14, 0, 1, 1},       {7, 31, 0, 1, 0.75},
+                                        {9, 1100, 0.1, 0, 1}, {2, 3001, 0.1, 0, 0.75}, {2, 3001, 0.1, 0, 0.75}};
 enum { LOSSES = sizeof losses / sizeof *losses };
+static bool has_weights(int i) { return i % 3 == 1 && !losses[i].loss; }
 
 typedef struct batch { /* a case of the loss, on both sides */
     float *logits, *loss, *dlogits;
@@ -163,12 +164,11 @@ static const int64_t loss_step = 2;
 void d9_cuda_check_loss_forward(d9_check *check) {
     for (int i = 0; i < LOSSES; i++) {
         batch b = open_batch(&losses[i], D9_KERNEL_F32);
-        run_loss(&b, &losses[i], i % 3 == 1 && !losses[i].loss ? b.weights : NULL, b.loss, NULL);
+        run_loss(&b, &losses[i], has_weights(i) ? b.weights : NULL, b.loss, NULL);
         float table[3];
         const d9_cuda_coefficient share = share_of(&losses[i], table);
-        LAUNCH(d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step,
-                                    i % 3 == 1 && !losses[i].loss ? b.gpu_weights : NULL, b.logits, b.labels,
-                                    b.gpu_loss.data));
+        LAUNCH(d9_cuda_loss_forward(NULL, &b.shape, share, &loss_step, has_weights(i) ? b.gpu_weights : NULL, b.logits,
+                                    b.labels, b.gpu_loss.data));
         d9_check_array(check, "loss", b.loss, &b.gpu_loss, 1e-6);
         d9_check_done(check);
     }
@@ -180,16 +180,15 @@ void d9_cuda_check_loss_backward(d9_check *check) {
         for (int scaled = 0; scaled < 4; scaled++) {
             static const d9_kernel_store stores[] = {D9_KERNEL_F32, D9_KERNEL_F32, D9_KERNEL_BF16, D9_KERNEL_F16};
             batch b = open_batch(&losses[i], stores[scaled]);
-            run_loss(&b, &losses[i], i % 3 == 1 && !losses[i].loss ? b.weights : NULL, NULL, b.dlogits);
+            run_loss(&b, &losses[i], has_weights(i) ? b.weights : NULL, NULL, b.dlogits);
             for (int64_t k = 0; k < b.gpu_dlogits.count; k++) b.dlogits[k] *= scaled ? scale : 1;
             float table[3];
             const d9_cuda_coefficient share = share_of(&losses[i], table);
             if (scaled == 1) /* the gradient overwrites the logits */
                 memcpy(b.gpu_dlogits.data, b.logits, sizeof(float) * (size_t)b.gpu_dlogits.count);
             const float *logits = scaled == 1 ? b.gpu_dlogits.data : b.logits;
-            LAUNCH(d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step,
-                                         i % 3 == 1 && !losses[i].loss ? b.gpu_weights : NULL, logits, b.labels,
-                                         scaled ? &scale : NULL, OUT(b.gpu_dlogits)));
+            LAUNCH(d9_cuda_loss_backward(NULL, &b.shape, share, &loss_step, has_weights(i) ? b.gpu_weights : NULL,
+                                         logits, b.labels, scaled ? &scale : NULL, OUT(b.gpu_dlogits)));
             d9_check_array(check, "loss_backward", b.dlogits, &b.gpu_dlogits, 1e-6);
             d9_check_done(check);
         }

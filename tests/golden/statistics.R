@@ -1,8 +1,8 @@
 # Results that R computes for the functions of engine/report/statistics.h: `Rscript statistics.R > statistics.tsv`.
 #
 # A row is FUNCTION<TAB>arguments<TAB>results: numbers with 17 digits, separated by spaces. A list is its length, then its values.
-# Making the file needs R 4 (Debian's r-base-core); the tests need only the file. The last four rows of power and shifted_above were
-# computed without R, in 40 digits by the series of AS 243 and by integrating over the chi distribution, which agree to 30 digits.
+# Making the file needs R 4 (Debian's r-base-core); the tests need only the file. The last two rows of power and
+# the last two of shifted_above (to be put back after this script has run) were computed without R, in 40 digits by the series of AS 243 and by integrating over the chi distribution, which agree to 30 digits.
 set.seed(9)
 options(warn = 2)
 

@@ -23,7 +23,7 @@ typedef struct faults {
     int64_t disk_bytes_left;  /* -1: unlimited */
     size_t most_at_once;      /* bytes that one read or write moves at most; 0: unlimited */
     int interruptions[KINDS]; /* number of next calls of each kind that fail with EINTR */
-    int names_taken;          /* number of next new files whose name another process takes first */
+    int names_taken;          /* for so many of the next new files another process creates the name first */
     int lock_error;           /* errno of all locks; 0: they work */
     bool close;               /* true: all calls of this kind fail */
 } faults;
@@ -415,7 +415,8 @@ TEST_WITH(fixture *f, threads_write_to_one_path, open_fixture, close_fixture) {
     assert_int_equal(run_folder_count(f->folder, ""), 1);
 }
 
-/* Another container that shares the folder may have a thread of this thread's number. */
+/* Names of partial files have the thread's number, and a thread of another container that shares the folder may have
+ * the same. */
 TEST_WITH(fixture *f, containers_write_to_one_path, open_fixture, close_fixture) {
     f->faults.names_taken = 2;
     OK(d9_file_write(&context, in(f, "a.txt"), "mine", 4));

@@ -223,8 +223,8 @@ static void check_skipped(const uint8_t *file, size_t size, size_t at, const uin
     d9_image_free(&context, &expected), d9_image_free(&context, &image);
 }
 
-/* Some cameras write such bytes behind the data of a scan. The progressive file's first scan ends with the byte 255, of
- * which five bits are data. */
+/* Some cameras write restart markers, 255s or zeros after the data of a scan, or zeros before a marker. The progressive
+ * file's first scan ends with the byte 255, of which five bits are data. */
 TEST(filler_between_the_segments_of_a_jpeg_is_skipped) {
     static const struct {
         size_t count;

@@ -100,7 +100,7 @@ TEST_WITH(run_fixture *b, invalid_descriptions_are_rejected, run_fixture_set_up)
                           missing == OPTIONAL ? NULL : good[missing].key);
 }
 
-/* The file is at fault for its configuration, even for one that only a newer version reads, and the user for an edit.
+/* A wrong configuration in the file is D9_DATA, also if only a newer version could read it; a wrong edit is D9_USAGE.
  * An edit may replace what is wrong in the file. */
 TEST_WITH(run_fixture *b, a_configuration_is_wrong_in_the_file_or_in_an_edit, run_fixture_set_up) {
     static const struct {

@@ -168,7 +168,7 @@ TEST(a_preview_shows_the_images_of_its_steps) {
     OK(d9_batch_sheet_make(session, &sheet));
     const int pitch = sheet.tile_width * sheet.scale + sheet.gap;
     for (int column = 1; column < sheet.columns; column++) {
-        int unequal = 0; /* unequal neighbours, in pairs that come from one pixel if the image was enlarged */
+        int unequal = 0; /* pairs of neighbours that differ; an enlarged image has none */
         for (int y = sheet.top + sheet.gap; y < sheet.top + pitch; y += sheet.scale)
             for (int x = 0; x < sheet.tile_width; x += 2) {
                 const int left = sheet.left + sheet.gap + column * pitch + x * sheet.scale;

@@ -370,7 +370,8 @@ TEST(files_of_an_earlier_run_are_removed, open_fixture) {
     }
 }
 
-/* A file that is named like one of a record is taken for the run's only beside its config.yaml. */
+/* Without a config.yaml a folder is no run: files named like those of a record are someone's own, and only --overwrite
+ * replaces them. To resume, a checkpoint is enough. */
 TEST_WITH(fixture *b, only_overwrite_takes_a_folder_with_foreign_files, open_fixture) {
     static const char *const names[] = {
         "result.json",           "submission.json", "live.html",    "events.jsonl",    "predictions.safetensors",

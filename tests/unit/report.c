@@ -265,7 +265,7 @@ static void assert_column(const char *table_name, const char *key, const char *w
     assert_string_equal(got, wanted);
 }
 
-/* Seeds have more digits than a double. */
+/* Seeds are 64-bit; 2^53 + 1 is no double. */
 REPORT_TEST(test_seeds_are_exact) {
     d9_text *tsv = test_text(), *html = test_text();
     add_arm("alone", NULL, 9007199254740993, 2, low);
@@ -280,7 +280,7 @@ REPORT_TEST(test_seeds_are_exact) {
     assert_true(json_is_real(json_object_get(json_array_get(rows, 0), "accuracy")));
 }
 
-/* If the target was changed between runs, the epochs are those that reached the new one, as in the verdict. */
+/* If the target changed between runs, all are judged by the newest one. */
 REPORT_TEST(test_epochs_reach_a_changed_target) {
     growth = 10;
     for (int seed = 1; seed <= 3; seed++) target = 25 + 20 * seed, add_arm("alone", NULL, seed, 1, low);

@@ -205,8 +205,8 @@ static void start_faults(void *user, const d9_program *program, const d9_epoch_r
     if (row->epoch == ((disk *)user)->epoch) ((disk *)user)->fault = FAULT_WRITE;
 }
 
-/* A disk that is full for one file after some epoch: the run ends, after that file's next epoch, with a checkpoint of
- * it. The resumed run evaluates that epoch again, and ends as without the failure. */
+/* Writes of one file fail after some epoch. The run ends at the next write of that file, with a checkpoint of the epoch
+ * just trained. The resumed run evaluates that epoch again and ends like a run without the failure. */
 FAULT_TEST(test_a_full_disk_loses_no_trained_epoch) {
     static const struct {
         const char *victim;
@@ -222,7 +222,8 @@ FAULT_TEST(test_a_full_disk_loses_no_trained_epoch) {
         "backend: reference\nprecision: f32\nmodel: {name: vgg, channels: [4, 4], hidden: 8, dropout: [0, 0, 0]}\n"
         "train: {epochs: 2.5, batch_size: 20, lr: {knots: [0, end], values: [0.01, 0.01]}}\n");
     b->config->data.image_size = 8;
-    b->config->measure = d9_measure_find("perplexity"); /* falls in every epoch */
+    b->config->measure =
+        d9_measure_find("perplexity"); /* improves in every epoch, so that keep: best writes a model each time */
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         b->config->keep = rows[r].keep;
         const run_report whole = run_train_ok(&RUN_OPTIONS(b));
