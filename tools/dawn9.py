@@ -79,7 +79,7 @@ def _open_library():
             raise ImportError(f"DAWN9_LIBRARY: {error}") from None
     prefix = f"{here}/../.."  # of the installation, if this file is in share/dawn9/tools
     folders = [f"{here}/build", f"{here}/lib", f"{prefix}/lib", f"{prefix}/lib64"]
-    folders += sorted(glob.glob(f"{glob.escape(prefix)}/lib/*-linux-gnu"))
+    folders += sorted(glob.glob(f"{glob.escape(prefix)}/lib/*-linux-gnu*"))
     for place in [f"{folder}/libdawn9.so" for folder in folders] + [ctypes.util.find_library("dawn9")]:
         if place and (os.path.exists(place) or "/" not in place):
             return c.CDLL(place)

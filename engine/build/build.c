@@ -453,7 +453,9 @@ d9_status d9_program_build(d9_context *context, const d9_config *config, const d
         D9_TRY(d9_build_network(&b, d9_program_selected(program, d9_extent_own_batch(extent)), 1, &network));
     else
         D9_TRY(d9_graph_copy(context, &forward, &network));
-    D9_TRY(build_training(&b, &network));
+    status = build_training(&b, &network);
+    if (status == D9_USAGE) status = add_batch_to_message(context, config, extent);
+    D9_TRY(status);
     program->loss = forward.nodes[d9_edit_next(&forward, D9_OP_LOSS, 0)];
     /* Every list that computes losses has the same class weights. */
     program->loss.as.loss.weights = program->train.nodes[d9_edit_next(&program->train, D9_OP_LOSS, 0)].as.loss.weights;

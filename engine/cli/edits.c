@@ -64,11 +64,10 @@ d9_status d9_cli_default_out(d9_cli *cli, const char *title, const char *suffix,
     char *made;
     const size_t bytes = strlen(title) + strlen(suffix);
     if (bytes > NAME_MAX)
-        return d9_fail(
-            &cli->context, D9_USAGE,
-            "title: the folder runs/%.20s... would have a name of %zu bytes, at most %d; shorten the title or "
-            "give --out",
-            title, bytes, NAME_MAX);
+        return d9_fail(&cli->context, D9_USAGE,
+                       "title: the name of its folder in runs/ would have %zu bytes, at most %d; shorten the title or "
+                       "give --out",
+                       bytes, NAME_MAX);
     const d9_status status = d9_arena_format(&cli->context, &cli->arena, &made, "%s%s%s", above, title, suffix);
     if (status != D9_OK) return status;
     *out = made;
@@ -119,8 +118,9 @@ done:
 d9_status d9_cli_check_outputs(d9_cli *cli, const d9_cli_output *outputs, int count) {
     for (int i = 0; i < count; i++) {
         if (outputs[i].file && d9_record_is_file(&cli->context, outputs[i].file))
-            return d9_fail(&cli->context, D9_USAGE, "%s: is a file of the record of a run; give another %s",
-                           outputs[i].file, outputs[i].option);
+            return d9_fail(&cli->context, D9_USAGE,
+                           "%s: is a file of the record of a run or an experiment; give another %s", outputs[i].file,
+                           outputs[i].option);
         for (int before = 0; before < i && outputs[i].file; before++)
             if (outputs[before].file && !is_device(cli->context.system, outputs[i].file) &&
                 is_same_path(cli->context.system, outputs[before].file, outputs[i].file))

@@ -34,8 +34,9 @@ enum { D9_PROCESSORS_MAX = 16384 };
 int d9_processors(bool *allowed);
 /* If OpenMP has bound the calling thread to a place, lets it run on the processors of all places, and with it the
  * threads of its OpenMP regions after d9_openmp_threads_prepare, and programs that it starts. For processes that share
- * processors: OpenMP would bind the threads of each to the same places. Clang's OpenMP binds the calling thread again
- * in its next region. */
+ * processors: OpenMP would bind the threads of each to the same places. GNU OpenMP binds
+ * threads that it starts later, because a region before had fewer; clang's binds the calling thread again in its next
+ * region. OMP_PROC_BIND=false prevents both. */
 void d9_processors_unbind(void);
 /* Returns `wanted` (0, the default number, stays 0), or the number of processors, with a warning, if that is smaller.
  * Also warns if `sharers` processes with `wanted` threads each have more threads than there are processors. */

@@ -49,7 +49,7 @@ double d9_schedule_unreached(const d9_schedule *schedule, double epochs, double 
 }
 
 int d9_schedule_moved(const d9_schedule *schedule, double epochs) {
-    double left = 0;
+    double left = -INFINITY;
     for (int i = 0; i < schedule->count && schedule->shape == D9_SCHEDULE_LINEAR; i++) {
         const double at = knot_epochs(&schedule->knots[i], epochs);
         if (at < left && schedule->values[i] != schedule->values[i - 1]) return i;

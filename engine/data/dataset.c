@@ -414,7 +414,7 @@ static d9_status check_options(d9_context *context, const d9_dataset_options *op
         if (rows[i].tokens != dataset->tokens && rows[i].value && rows[i].value != rows[i].fallback)
             return d9_fail(context, D9_USAGE, "data.%s: is for datasets of %ss; the samples of %s are %ss", rows[i].key,
                            dataset->tokens ? D9_WORD_IMAGE : D9_WORD_TEXT, options->name, d9_sample_noun(dataset));
-    if (!dataset->stream && options->streams && options->streams != D9_STREAMS_DEFAULT)
+    if (!dataset->stream && !options->known && options->streams && options->streams != D9_STREAMS_DEFAULT)
         return d9_fail(context, D9_USAGE, "eval.streams: is for streams of words; %s has separate %ss", options->name,
                        d9_sample_noun(dataset));
     return D9_OK;

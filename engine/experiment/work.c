@@ -142,7 +142,7 @@ static d9_status run_worker(const worker_pool *pool, int index, pid_t parent) {
     worker *self = pool->self;
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* the worker ends with its parent */
     if (getppid() != parent) raise(SIGTERM);
-    d9_processors_unbind();
+    if (self->options->worker_count > 1) d9_processors_unbind();
     self->run.process_start = 0;
     d9_status status = D9_OK;
     if (self->options->devices) status = d9_gpu_choose(self->context, self->options->devices[index]);

@@ -100,7 +100,7 @@ bool d9_record_is_file(d9_context *context, const char *path) {
     bool named = false;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) named = named || strcmp(name, files[i]) == 0;
     snprintf(folder, sizeof folder, "%.*s.", (int)(name - target), target);
-    named = named && d9_record_is_folder(context, folder);
+    named = named && (d9_record_is_folder(context, folder) || (linked && strcmp(name, "experiment.json") == 0));
     free(linked);
     return named;
 }

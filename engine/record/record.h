@@ -72,7 +72,8 @@ typedef struct d9_record { /* an open run folder */
 
 /* Treatment of a run that the folder already holds. */
 typedef enum d9_record_mode {
-    D9_RECORD_NEW,      /* error if there is a result, checkpoint or model, or another configuration or seed */
+    D9_RECORD_NEW,      /* error if there is a result, checkpoint or model, another configuration or seed, or a file
+                         * named like one of a record without a config.yaml */
     D9_RECORD_RESUME,   /* continue or begin; error if finished, or of another configuration or seed */
     D9_RECORD_OVERWRITE /* delete the run */
 } d9_record_mode;

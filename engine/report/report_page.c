@@ -17,8 +17,8 @@ typedef struct page {
     d9_text *text;
 } page;
 
-#define WEIGHTS_OPTION " --set train.from=WEIGHTS" /* a run records only the checksum of its file of initial weights   \
-                                                    */
+/* Stands in a command for the file of the initial weights, of which a run records only the checksum. */
+#define WEIGHTS_OPTION " --set train.from=WEIGHTS"
 
 static void add_paragraph(d9_text *text, const char *class, const char *words) {
     if (!words) return;

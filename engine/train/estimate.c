@@ -26,8 +26,8 @@ bool d9_evaluation_has_all_views(const d9_config *config, bool last) {
     return last || config->eval.tta == D9_EVAL_TTA_EVERY;
 }
 
-/* Counts the steps of `list` from step `from` on in which a node with this `when` runs. Steps are
- * asked about one by one only if `when` leaves out some, because a run may have millions. */
+/* Counts the steps of `list` from step `from` on in which a node with this `when` runs. Steps are asked about one by
+ * one only if `when` leaves out some, because a run may have millions. */
 static int64_t count_steps(const d9_program *program, const d9_graph *list, int64_t from, const d9_when *when) {
     const bool always = d9_when_equal(when, &(d9_when){0});
     int64_t count = 0;

@@ -83,8 +83,8 @@ done:
 }
 
 /* Tries the smallest batch of at least *units units, below `high`, that training accepts, and sets *units to this size;
- * to `high` or more if there is none. Training rejects a batch for its number of steps, so the next candidate is the
- * smallest batch with fewer steps. */
+ * to `high` or more if there is none. Training rejects a batch for its number of steps, or for a batch norm with
+ * one value per channel; the next candidate is the smallest batch with fewer steps. */
 static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
     d9_status status = D9_USAGE;
     const int64_t unit = s->best->unit, images = s->extent.train_samples;
@@ -105,11 +105,13 @@ static d9_status find_batch(search *s, bool fits) {
                   past = (samples < MOST ? samples : MOST) / unit + 1;
     /* in units. low: largest batch known to fit, 0: none; high: from this size on no batch both fits and is accepted */
     int64_t low = fits ? given : 0, high = fits ? past : given;
+    bool any_accepted = false;
     while (high - low > 1) {
         int64_t tried = high < past ? low + (high - low) / 2 : 2 * low;
         if (tried >= past) tried = past - 1;
         int64_t accepted = tried;
         D9_TRY(try_from(s, &accepted, high, &fits));
+        any_accepted = any_accepted || accepted < high;
         if (fits) {
             low = accepted;
         } else {
@@ -122,7 +124,7 @@ static d9_status find_batch(search *s, bool fits) {
         s->best->limit = s->best->rejected ? D9_FIT_REJECTED : D9_FIT_MEMORY;
     else if (s->best->data_known && samples <= MOST)
         s->best->limit = D9_FIT_SAMPLES;
-    if (low == 0 && s->best->rejected)
+    if (low == 0 && s->best->rejected && !any_accepted)
         D9_TRY(find_batch_memory(s, unit, true, &s->best->use)); /* fails with the reason */
 done:
     return status;

@@ -255,8 +255,7 @@ d9_status d9_session_warn(d9_session *session) {
     else if (moved > 0)
         d9_log(session->context, D9_LOG_WARNING,
                "train.lr: with train.epochs %g the knot with the value %g would lie before the knot in front of it, so "
-               "the "
-               "learning rate jumps to this value; a longer run has both",
+               "the learning rate jumps to this value; a longer run has both",
                config->train.epochs, config->train.lr.values[moved]);
     warn_never_whole(session);
     return d9_dataset_warn(session->context, session->dataset);

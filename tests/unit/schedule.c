@@ -298,10 +298,13 @@ TEST(knots_that_their_predecessor_moves_are_found) {
         const char *lr;
         double epochs;
         int moved;
-    } rows[] = {
-        {"knots: [0, 20%, end-2], values: [0, 1, 0.1]", 2, 2}, {"knots: [0, 20%, end-2], values: [0, 1, 0.1]", 2.5, 0},
-        {"knots: [0, 20%, end-2], values: [0, 1, 1]", 2, 0},   {"knots: [end-3, 1], values: [0, 1]", 2, 0},
-        {"knots: [0, 1, 1], values: [1, 1, 0.1]", 2, 0},       {"shape: cosine, peak: 1, warmup: 5", 2, 0}};
+    } rows[] = {{"knots: [0, 20%, end-2], values: [0, 1, 0.1]", 2, 2},
+                {"knots: [0, 20%, end-2], values: [0, 1, 0.1]", 2.5, 0},
+                {"knots: [0, 20%, end-2], values: [0, 1, 1]", 2, 0},
+                {"knots: [end-3, 1], values: [0, 1]", 2, 0},
+                {"knots: [end-8, end-6, end], values: [0, 1, 0]", 5, 0},
+                {"knots: [0, 1, 1], values: [1, 1, 0.1]", 2, 0},
+                {"shape: cosine, peak: 1, warmup: 5", 2, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(d9_schedule_moved(&program_yaml("train: {lr: {%s}}\n", rows[i].lr)->train.lr, rows[i].epochs),
                          rows[i].moved);
