@@ -14,7 +14,7 @@ struct dawn9_context {
     pthread_mutex_t lock; /* held by calls that can fail, config_free, model_free; recursive, for calls in callbacks */
     locale_t neutral;     /* the C locale, in which calls read and write numbers */
     locale_t host;        /* locale of the thread that holds the lock, for its callbacks and after its call */
-    int host_threads, host_dynamic; /* its OpenMP settings, for the same */
+    int host_threads, host_dynamic; /* OpenMP settings of the thread that holds the lock */
     dawn9_warning_callback *warn;
     void *warn_user;
     dawn9_batch_callback *batch;

@@ -64,8 +64,7 @@ static d9_status check_norms(d9_context *context, const d9_graph *list) {
         return d9_fail(context, D9_USAGE,
                        "%s: in training its groups have one value per channel (an image of 1x1), and batch norm needs "
                        "two: use a larger train.batch_size, larger groups (of the trick that sets them, or "
-                       "train.norm_groups), fewer "
-                       "processes, or larger images",
+                       "train.norm_groups), fewer processes, or larger images",
                        norm->role);
     }
     return D9_OK;

@@ -135,7 +135,7 @@ D9_MUST_USE d9_status d9_cli_default_out(d9_cli *cli, const char *title, const c
 /* D9_USAGE if `output` is the file that the command reads as `input`, even under another name; either may be NULL.
  * `option`: the option that set `output`, for the message. */
 D9_MUST_USE d9_status d9_cli_check_output(d9_cli *cli, const char *output, const char *option, const char *input);
-/* As d9_cli_check_output, of each file of the configuration: the one that was loaded, and its bases. */
+/* Calls d9_cli_check_output for each file of the configuration: the loaded file and its bases. */
 D9_MUST_USE d9_status d9_cli_check_output_config(d9_cli *cli, const char *output, const char *option,
                                                  const d9_config *config);
 typedef struct d9_cli_output {

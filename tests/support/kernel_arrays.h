@@ -56,8 +56,8 @@ static inline array *clear_array(array *a, d9_kernel_store store, int64_t count)
 
 static inline double stored(const array *a, int64_t i) { return load_element(a->data, a->store, i); }
 
-/* How much farther element i is from its expected value than that value rounded to the storage type is: 0 if it is not
- * farther, NaN if the element is NaN. */
+/* Distance of element i from its expected value, minus the distance that rounding the expected value to the storage
+ * type causes; 0 if that is negative, NaN if the element is NaN. */
 static inline double error_beyond_rounding(const array *a, int64_t i) {
     const double error = fabs(stored(a, i) - a->want[i]) - fabs(rounded(a->store, a->want[i]) - a->want[i]);
     return error <= 0 ? 0 : error;
