@@ -129,12 +129,13 @@ add_sitting() { # EXPERIMENT ARM SEED END
 
 train() { # EXPERIMENT SHARD TOTAL ARM SEED
     echo "$(date '+%H:%M') $1 $4 seed $5"
-    status=0 stopped=''
+    status=0 stopped='' child=''
+    trap 'stopped=143; [ -z "$child" ] || kill -TERM $child 2>/dev/null' INT TERM HUP
     prefix='exec nice -n 19' # exec: the child that a signal ends is dawn9 itself
     experiment "$1" --shard "$2/$3" --quiet &
     child=$!
     prefix=''
-    trap 'stopped=143; kill -TERM $child 2>/dev/null' INT TERM HUP
+    [ -z "$stopped" ] || kill -TERM $child # a signal came before the child was known
     wait $child || status=$?
     [ $status -le 128 ] || { status=0; wait $child || status=$?; } # a trap had ended the first wait
     trap - INT TERM HUP

@@ -111,6 +111,7 @@ judge_skips() {
 install_tools() {
     missing=
     has_command python3 || missing="$missing python3"
+    has_command patch || missing="$missing patch"
     has_command unzip || missing="$missing unzip"
     has_command clang || missing="$missing clang libomp-dev"
     has_sanitizers || missing="$missing libclang-rt-dev"

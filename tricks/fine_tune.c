@@ -37,7 +37,7 @@ static d9_status on_init(d9_context *context, const void *opaque, d9_graph *grap
     const d9_node_id last = d9_graph_classifier(graph);
     const int parts = self->rates.count, weights = last == D9_NONE ? 0 : count_weights(graph, last);
     int seen = 0;
-    if (weights < parts || parts == 0)
+    if (weights < parts || parts < 1)
         return d9_fail(context, D9_USAGE,
                        "tricks.fine_tune.rates: %d parts; must be 1 to %d, the layers before the network's last one",
                        parts, weights);

@@ -178,7 +178,7 @@ d9_status d9_build_find_phases(const d9_building *b) {
         const setting set = setting_at(program, from);
         const int64_t batches = set.batches ? set.batches->batches : 1;
         until = next_change(program, from, &frozen);
-        if (batches > program->steps_per_epoch)
+        if (set.batches && batches > program->steps_per_epoch)
             D9_TRY(d9_fail(context, D9_USAGE, "tricks.%s: a step of %lld batches: an epoch has only %lld",
                            set.batches->trick, (long long)batches, (long long)program->steps_per_epoch));
         if (batches > 1 && !is_empty(program, &(d9_phase){.from = from, .until = until, .batches = batches}))

@@ -78,12 +78,12 @@ typedef struct ending {
 static void describe_ending(const d9_result *result, ending *text) {
     const d9_config *config = result->config;
     const int64_t batches = config->train.accumulate, patience = config->eval.patience;
-    const double per_epoch = (double)(result->train_images / (result->batch * batches)); /* updates */
-    const int64_t updates = llround(config->train.epochs * per_epoch);
+    const int64_t per_epoch = result->train_images / (result->batch * batches); /* updates */
+    const int64_t updates = llround(config->train.epochs * (double)per_epoch);
     *text = (ending){0};
     if (result->steps < updates * batches)
         snprintf(text->ended, sizeof text->ended, "after epoch %lld of %.0f: %lld epoch%s without improvement",
-                 (long long)result->epoch_count, ceil((double)updates / per_epoch), (long long)patience,
+                 (long long)result->epoch_count, ceil((double)updates / (double)per_epoch), (long long)patience,
                  d9_text_plural(patience));
     if (config->keep == D9_KEEP_BEST)
         snprintf(text->model, sizeof text->model, "of epoch %lld, best validation %s%s: %s",

@@ -228,9 +228,9 @@ static void put_loss_tick(const axis *loss, double value, int digits, d9_text *t
 static void put_loss_ticks(const axis *loss, d9_text *text) {
     const double step = d9_axis_step(loss->high - loss->low, 5);
     if (!loss->logarithmic)
-        for (double tick = ceil(loss->low / step) + 0.0; /* no -0 */ tick * step <= loss->high; tick++)
-            put_loss_tick(loss, tick * step, d9_axis_digits(step), text);
-    for (double power = floor(log10(loss->low)); loss->logarithmic && power <= log10(loss->high); power++)
+        for (int64_t tick = llround(ceil(loss->low / step)); (double)tick * step <= loss->high; tick++)
+            put_loss_tick(loss, (double)tick * step, d9_axis_digits(step), text);
+    for (int power = (int)floor(log10(loss->low)); loss->logarithmic && power <= log10(loss->high); power++)
         for (int i = 0; i < 3; i++) {
             const double value = (double[]){1, 2, 5}[i] * pow(10, power);
             if (value >= loss->low && value <= loss->high)
@@ -239,7 +239,7 @@ static void put_loss_ticks(const axis *loss, d9_text *text) {
 }
 
 static void put_rate_ticks(const axis *rate, d9_text *text) {
-    for (double power = ceil(log10(rate->low)); power <= log10(rate->high); power++)
+    for (int power = (int)ceil(log10(rate->low)); power <= log10(rate->high); power++)
         d9_text_add(text,
                     "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"x\" x=\"%.1f\" y=\"%d\" "
                     "text-anchor=\"middle\">%g</text>\n",

@@ -66,10 +66,10 @@ static void put_axes(const d9_live_page *page, double low, double high, double s
     const double epochs = epochs_of(page), each = epochs > 1 ? fmax(1, d9_axis_step(epochs, 8)) : epochs;
     const int bottom = HEIGHT - BOTTOM, right = WIDTH - RIGHT;
     d9_text_add(text, "<path class=axis d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, bottom, right);
-    for (double tick = ceil(low / step - 1e-9) + 0.0; /* no -0 */ tick * step <= high + 1e-9 * step; tick++)
+    for (int64_t tick = llround(ceil(low / step - 1e-9)); (double)tick * step <= high + 1e-9 * step; tick++)
         d9_text_add(text, "<text class=y x=%d y=%.1f dy=.32em text-anchor=end>%.*f</text>\n", LEFT - 6,
-                    y_of(tick * step, low, high), d9_axis_digits(step), tick * step);
-    for (double tick = 0; tick * each <= epochs; tick++)
+                    y_of((double)tick * step, low, high), d9_axis_digits(step), (double)tick * step);
+    for (int tick = 0; tick * each <= epochs; tick++)
         d9_text_add(text, "<text class=x x=%.1f y=%d dy=1.1em text-anchor=middle>%g</text>\n",
                     LEFT + (right - LEFT) * tick * each / epochs, bottom + 2, tick * each);
     d9_text_add(text, "<text x=%d y=%d text-anchor=middle>epoch</text>\n", (LEFT + right) / 2, HEIGHT - 5);

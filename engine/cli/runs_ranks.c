@@ -62,7 +62,8 @@ d9_status d9_runs_prepare_ranks(d9_runs *runs) {
     if (!runs->options->slurm && !runs->options->commands && !runs->options->dry_run)
         D9_TRY(check_launcher(runs, launcher));
     /* srun of newer versions of Slurm does not take the job's SLURM_CPUS_PER_TASK. */
-    if (getenv("SLURM_CPUS_PER_TASK")) setenv("SRUN_CPUS_PER_TASK", getenv("SLURM_CPUS_PER_TASK"), 0);
+    const char *cpus = getenv("SLURM_CPUS_PER_TASK");
+    if (cpus) setenv("SRUN_CPUS_PER_TASK", cpus, 0);
     while (own[given]) given++;
     D9_TRY(D9_ARENA_ALLOCATE(context, arena, given + 6, &words));
     D9_TRY(d9_arena_format(context, arena, &shell, "exec %s \"$@\"", launcher));

@@ -190,7 +190,10 @@ done:
 static d9_status resolve_target(d9_context *context, d9_config *config, const d9_tree *root) {
     const d9_measure *measure = config->measure;
     const d9_tree *node = d9_tree_find(root, "target");
-    if (!node) config->target = measure->target;
+    if (!node) {
+        config->target = measure->target;
+        return D9_OK;
+    }
     if (config->target >= measure->minimum && config->target <= measure->maximum) return D9_OK;
     return d9_tree_fail(context, node, "%s is out of range; must lie between %g and %g (%s)", node->text,
                         measure->minimum, measure->maximum, measure->word);

@@ -1,4 +1,5 @@
-/* The option tables in words: the description of an option, a key found by its path, and the reference page. */
+/* Help texts made from the option tables: description of an option, lookup of a key by its path, and the text of
+ * docs/config.md. */
 #pragma once
 
 #include "config/config.h"

@@ -5,7 +5,7 @@
 #define FIELD(name) offsetof(d9_config, name)
 #define ENDLESS     INFINITY
 #define TEXT(x)     #x
-#define TEXT_OF(x)  TEXT(x) /* the value of a macro as a text */
+#define TEXT_OF(x)  TEXT(x) /* expands a macro and makes its value a string literal */
 
 static const d9_option root_options[] = {
     {"title", D9_OPTION_TEXT, FIELD(title), "", 0, 0, NULL,

@@ -314,7 +314,8 @@ static d9_status read_word(const reading *reading, const d9_tree *node, const ch
 
 /* Reads the start or end value of a cosine, which must not exceed its peak. `node` NULL: leaves *value unchanged. */
 static d9_status read_cosine_value(const reading *reading, const d9_tree *node, double peak, double *value) {
-    const d9_status status = node ? read_real(reading, node, value) : D9_OK;
+    if (!node) return D9_OK;
+    const d9_status status = read_real(reading, node, value);
     if (status != D9_OK || *value <= peak) return status;
     return d9_tree_fail(reading->context, node, "%s lies above the peak of the cosine, %.10g", node->text, peak);
 }

@@ -69,7 +69,8 @@ bool d9_text_ends_in(const char *text, const char *ending);
  * candidate that begins with `word`, if `word` has 3 letters or more; else NULL. */
 const char *d9_text_nearest(const char *word, const char *const *candidates, int count);
 
-/* Splits `text` in place at every `mark`, "a,b" into a and b; drops words after `most`. Returns the number of words. */
+/* Splits `text` in place at every `mark`, "a,b" into a and b, and stores the first `most` words; drops the others.
+ * Returns the number of words stored. */
 int d9_text_split(char *text, char mark, const char **words, int most);
 
 enum { D9_CHOICES_MAX = 32 };

@@ -161,7 +161,7 @@ static bool read_dictionary(reader *r, const char *const labels[2], int64_t reco
                             const uint8_t **data) {
     const int label_bytes = labels[1] ? 2 : 1;
     bool seen[2] = {false, labels[1] == NULL};
-    token key;
+    token key = {0};
     if (!match_opcodes(r, "\x80\2}(", 4)) return false;
     while (next_opcode(r, &key) && key.code != SET_ITEMS) {
         const int label = has_text(&key, labels[0]) ? 0 : labels[1] && has_text(&key, labels[1]) ? 1 : -1;

@@ -1,5 +1,5 @@
 /* Contact sheets; see preview.h. A tile is a thumbnail, a bar for the probability, and six lines of text: the
- * label on two, the probability, the true class, the file on two. */
+ * predicted class (two lines), its probability, the true class, the name of the file (two lines). */
 #include "data/preview.h"
 #include "core/system.h"
 #include "core/text.h"

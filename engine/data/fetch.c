@@ -261,7 +261,7 @@ done:
  * folder of the files. */
 static d9_status obtain_source(d9_context *context, fetch *fetch, const source *source) {
     d9_status status;
-    struct stat state;
+    struct stat state = {0};
     snprintf(fetch->result, sizeof fetch->result, "%s/files", fetch->work);
     D9_TRY(d9_directory_make(context, fetch->result));
     if (fetch->archive) D9_TRY(find_given(context, fetch, &state));

@@ -40,7 +40,7 @@ static shape glyph_shape(int code) {
     shape shape = {.columns = SPACE};
     unsigned used = 0;
     if (code == ' ') return shape;
-    if (code >= ACCENTED_FIRST && code <= ACCENTED_LAST) code = letters[code - ACCENTED_FIRST];
+    if (code >= ACCENTED_FIRST && code <= ACCENTED_LAST) code = (unsigned char)letters[code - ACCENTED_FIRST];
     const char *rows = code >= FIRST && code <= LAST ? glyphs[code - FIRST] : box;
     for (int row = 0; rows[row]; row++) used |= shape.rows[row] = decode_row(rows[row]);
     while (!(used >> (COLUMNS - 1 - shape.first) & 1)) shape.first++;

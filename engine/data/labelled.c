@@ -213,9 +213,13 @@ static const double default_shares[] = {0.7, 0.1, 0.2};
 static const char default_table[] = "labels.csv", default_file[] = "file", default_label[] = "label",
                   default_separator[] = "|";
 
+static bool are_default(const double shares[3]) {
+    return shares[0] == default_shares[0] && shares[1] == default_shares[1] && shares[2] == default_shares[2];
+}
+
 /* Rejects options that are not at their defaults but have no effect. */
 static d9_status check_unused(d9_context *context, const d9_dataset_options *options) {
-    const bool own_shares = memcmp(options->shares, default_shares, sizeof default_shares) != 0;
+    const bool own_shares = !are_default(options->shares);
     if (own_shares && (!options->group_column || options->split_column))
         return d9_fail(context, D9_USAGE,
                        "data.shares: divides groups, so it needs data.group_column, without data.split_column");
@@ -255,7 +259,7 @@ d9_status d9_dataset_check_table_keys(d9_context *context, const d9_dataset_opti
         {"group_column", is_set(options->group_column, NULL)},
         {"split_column", is_set(options->split_column, NULL)},
         {"table", is_set(options->table, default_table)},
-        {"shares", !unset && memcmp(shares, default_shares, sizeof default_shares) != 0},
+        {"shares", !unset && !are_default(shares)},
         {"file_column", is_set(options->file_column, default_file)},
         {"label_column", is_set(options->label_column, default_label)},
         {"separator", is_set(options->separator, default_separator)},

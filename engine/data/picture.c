@@ -90,7 +90,7 @@ done:
 d9_status d9_image_decode(d9_context *context, const char *name, const uint8_t *bytes, size_t size, int64_t megapixels,
                           d9_image *image) {
     d9_status status;
-    d9_picture_header header;
+    d9_picture_header header = {0};
     int orientation;
     *image = (d9_image){0};
     const format *format = formats;

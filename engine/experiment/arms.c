@@ -63,7 +63,7 @@ static const d9_config_edit *find_failing_edit(const d9_context *context, const 
         d9_config *config;
         if (d9_config_load(&quiet, draft->config, &some, &config) != D9_OK) continue;
         d9_config_free(&quiet, config);
-        return &some.items[some.count];
+        return &draft->edits.items[some.count];
     }
     return NULL;
 }

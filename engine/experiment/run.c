@@ -189,7 +189,7 @@ static d9_status launch(const run *self, const d9_run_options *options, bool res
     const char *words[WORDS + 4];
     int count = 0;
     bool damaged;
-    while (options->launch[count] && count < WORDS) words[count] = options->launch[count], count++;
+    while (count < WORDS && options->launch[count]) words[count] = options->launch[count], count++;
     if (options->launch[count])
         return d9_fail(self->context, D9_USAGE, "--ranks: a command of more than %d words cannot be launched", WORDS);
     snprintf(index, sizeof index, "%lld", (long long)self->index);

@@ -40,6 +40,7 @@ static range_kind range_of(const d9_tree *node) {
 static bool read_ends(const d9_tree *list, range_kind kind, double ends[3]) {
     int count = 0;
     int64_t integer;
+    ends[0] = ends[1] = 0;
     ends[2] = 1;
     if (list->kind != D9_TREE_LIST || list->count < 2 || list->count > (kind == WHOLE ? 3 : 2)) return false;
     for (const d9_tree *node = list->first; node; node = node->next, count++) {

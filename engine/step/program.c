@@ -255,8 +255,8 @@ int64_t d9_group_from(const d9_program *program, const d9_group *group) {
 int64_t d9_group_until(const d9_program *program, const d9_group *group) {
     int64_t until = program->steps;
     const double rounding = 1e-9; /* so that 0.3 epochs of 10 steps are three */
-    const int64_t n = program->accumulate,
-                  by_epoch = n * (int64_t)ceil(group->until_epoch * (double)(program->steps_per_epoch / n) - rounding),
+    const int64_t n = program->accumulate, updates_per_epoch = program->steps_per_epoch / n,
+                  by_epoch = n * (int64_t)ceil(group->until_epoch * (double)updates_per_epoch - rounding),
                   by_share = d9_program_round_to_update(program, group->until_share * (double)program->steps);
     if (group->until_epoch > 0 && by_epoch < until) until = by_epoch;
     if (group->until_share > 0 && by_share < until) until = by_share;

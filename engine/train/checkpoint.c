@@ -250,8 +250,9 @@ static d9_status check_format(d9_session *session, const char *path, const d9_sa
         path, theirs, version ? version : "(version unknown)", format);
 }
 
-/* Warns of the first row that differs, so that further bits may differ from those of an uninterrupted run. Process 0
- * wrote the rows, so the others do not compare theirs. */
+/* Warns if a metadata entry from IDENTITY_ROWS on differs from that of this run, because the parameters may then differ
+ * from those of an uninterrupted run. Only the first such entry is reported. Ignores missing entries, and the number of
+ * threads unless the bits depend on it. Only process 0 compares, because it wrote the entries. */
 static void compare_bits(const d9_session *session, const char *path, const d9_safetensors *file,
                          const identity *mine) {
     static const char *const what[ROWS] = {[IDENTITY_ROWS] = "another number of processes",

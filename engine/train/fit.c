@@ -93,7 +93,7 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
         status = try_batch(s, *units * unit, fits);
         if (status != D9_USAGE) break;
         d9_context_clear(s->context);
-        *units = images / (images / (*units * unit)) / unit + 1;
+        *units = images / (images / (*units * unit)) / unit + 1; /* NOLINT(clang-analyzer-core.*): a batch <= images */
     }
     return status == D9_USAGE ? D9_OK : status;
 }

@@ -152,7 +152,7 @@ static void apply_packed(const d9_cpu *cpu, const d9_cpu_moments *s, const layou
 static void convolve(const d9_cpu *cpu, const d9_cpu_moments *s, const layout *l, const float *x, const float *w,
                      float *conv) {
     for (int64_t o = 0; o < l->outputs; o++) {
-        l->factor[o] = 1;
+        l->factor[o] = 1; /* NOLINT(clang-analyzer-core.*): l->factor is not NULL here */
         l->bias[o] = 0;
     }
     pack_weights_and_bias(cpu, l, 0, w);

@@ -46,8 +46,8 @@ D9_DEVICE void sum_rows(const d9_norm_plan &p, const d9_norm_part &part, int64_t
     }
 }
 
-/* The work is divided as for a norm of one group (norm.h); the sums of a block's threads are added line by line in
- * double. Writes sums (slices, C). */
+/* The work is divided as for a norm of one group (norm.h); a block adds the sums of its rows of threads in double,
+ * in a fixed order. Writes sums (slices, C). */
 template <int V, int S>
 __global__ void __launch_bounds__(D9_BLOCK) bias_sums_kernel(d9_norm_plan p, d9_norm_backward b, double *sums) {
     D9_SHARED(double, lines, D9_BLOCK *V);

@@ -406,7 +406,7 @@ int64_t d9_cuda_clip_scratch_bytes(int64_t count); /* the caller aligns the scra
  * so d9_cuda_guard_check may follow. */
 int d9_cuda_clip_gradient(d9_cuda_stream stream, const d9_cuda_clip *clip, int64_t count, void *scratch, float *g);
 
-typedef struct d9_cuda_update { /* terms of kernels/formulas/update.h */
+typedef struct d9_cuda_update { /* arguments of an update formula, d9_update_terms in formulas/update.h */
     int update;                 /* number of its row in kernels/formulas/updates.def */
     d9_cuda_coefficient rate, decay, share, correction[D9_UPDATE_STATES];
     float numbers[D9_UPDATE_NUMBERS];

@@ -278,7 +278,8 @@ D9_DEVICE float d9_norm_statistics(const d9_kernel_norm_state &state, int64_t at
     return inv_std;
 }
 
-/* Four terms of each of V channels; in memory the terms of a channel are `apart` floats from each other. */
+/* Four coefficients of each of V channels, for the passes of a norm (such as d9_norm_gradient, which says what a, b, c
+ * and d are). In memory the coefficients of a channel are `apart` floats from each other. */
 template <int V> struct d9_norm_factors { d9_vector<V> a, b, c, d; };
 template <int V> D9_DEVICE d9_norm_factors<V> d9_norm_load_terms(const float *from, int64_t apart) {
     return {d9_load_floats<V>(from, 0, V), d9_load_floats<V>(from, apart, V), d9_load_floats<V>(from, 2 * apart, V),

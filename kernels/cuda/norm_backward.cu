@@ -132,7 +132,8 @@ struct last_pass {
     d9_kernel_out dx;
 };
 
-/* Terms of V channels of the thread's group. */
+/* Coefficients of V channels in the thread's ghost group: `own` for d9_norm_gradient, and the norm's bias, with which
+ * the input of the activation is recomputed. The bias is 0 if last_pass.bias is NULL. */
 template <int V> struct last_terms {
     d9_norm_factors<V> own;
     d9_vector<V> bias;

@@ -56,7 +56,7 @@ D9_DEVICE d9_resident_part d9_resident_part_of(const d9_norm_plan &p, int lanes)
             static_cast<unsigned>(part.c), part.works};
 }
 
-/* D9_NORM_FOR_ROWS, counting in 32 bits. */
+/* Like D9_NORM_FOR_ROWS, but the index r of a row is an int of 32 bits. */
 #define D9_RESIDENT_FOR_ROWS(rows, p, part, call)                                                                      \
     do {                                                                                                               \
         int r = (part).row;                                                                                            \

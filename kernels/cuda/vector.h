@@ -244,10 +244,10 @@ struct d9_act {
 };
 D9_DEVICE d9_act d9_act_of(d9_kernel_act act) { return {act.activation, act.alpha, 0x1.715476p+0f / act.alpha}; }
 
-/* Activations and their derivatives for half-precision storage. Most use the device's 2^x and 1 / x: the relative error
- * is about 2^-20 for moderate x. CELU subtracts 1 from 2^x, so its absolute error near 0 is about 2^-22 alpha. They
- * need a fifth to a third of the instructions of formulas/activation.h, with which a memory-bound pass would become
- * compute-bound. NaN and infinities give the results of formulas/activation.h. */
+/* Activations and their derivatives for half-precision storage. Most use the device's approximate 2^x and 1 / x:
+ * the relative error is about 2^-20 for moderate x. CELU subtracts 1 from 2^x, so its absolute error near 0 is about
+ * 2^-22 alpha. The exact formulas of formulas/activation.h take three to five times as many instructions and would make
+ * a memory-bound pass compute-bound. NaN and infinities give the same results as there. */
 D9_DEVICE float d9_half_RELU(d9_act act, float x) { return d9_act_RELU_float(x, act.alpha); }
 D9_DEVICE float d9_half_slope_RELU(d9_act act, float y) { return d9_act_slope_RELU_float(y, act.alpha); }
 

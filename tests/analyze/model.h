@@ -16,6 +16,8 @@
 #ifdef D9_CPPCHECK
 #undef D9_MUST_USE
 #define D9_MUST_USE
+#undef DAWN9_VERSION /* cppcheck loses the quotes of the compiler's option */
+#define DAWN9_VERSION "0"
 #define json_array_foreach(array, index, value)                                                                        \
     for (index = 0; index < json_array_size(array) && (value = json_array_get(array, index)); index++)
 #define json_object_foreach(object, key, value)                                                                        \

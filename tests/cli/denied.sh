@@ -4,7 +4,7 @@ tiny | sed 's/epochs: 2/epochs: 0.5/' >tiny.yaml
 printf 'config: tiny.yaml\narms: {a: {}}\nseeds: [1]\n' >arms.yaml
 accepts "$dawn9" train tiny.yaml --out run --quiet
 mkdir -p closed pictures/a && : >pictures/a/1.png && chmod 000 closed
-# root may read everything, so it runs the command without the capabilities for that
+# root can read every file, so as root the commands run without the capabilities that allow this
 may_not=
 [ "$(id -u)" != 0 ] || may_not="setpriv --bounding-set=-dac_override,-dac_read_search"
 $may_not ls closed >"$out" 2>&1 && fail "the folder can be read"

@@ -76,11 +76,11 @@ folder=$out/runs/$run resumed=''
 mkdir -p "$folder"
 echo "{}" >"$out/experiment.json"
 [ ! -f "$folder/checkpoint.safetensors" ] || resumed=' resumed'
+end=''
+[ ! -f "$STUB/hold" ] || trap 'end=1' TERM # before the line of `calls`, upon which the signal is sent
 echo "$name $run$edits nice $(nice)$resumed" >>"$STUB/calls"
 if [ -f "$STUB/hold" ]; then
     echo weights >"$folder/checkpoint.safetensors"
-    end=''
-    trap 'end=1' TERM
     while [ -z "$end" ]; do sleep 0.05; done
     [ -s "$STUB/hold" ] || exit 143
 fi

@@ -341,8 +341,8 @@ TEST(verify_checks_cached_choices_again) {
     close_session(&g);
 }
 
-/* Trains one step; fails if it needs more scratch memory than there is. The fake checks the workspaces of convolutions
- * when they are submitted, and the ends of allocations when they are freed. */
+/* Trains one step; fails if the plan needs more scratch memory than is allocated. The fake runtime checks the workspace
+ * of each convolution when it is submitted, and each allocation for writes past its end when it is freed. */
 static d9_status step_in_scratch(open_run *g) {
     d9_status status;
     const d9_cuda *cuda = g->session.device->backend;

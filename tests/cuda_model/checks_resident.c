@@ -4,7 +4,7 @@
 #include "tests/cuda_model/model.h"
 #include <string.h>
 
-/* images, height, width, channels, groups: of the norm; mean: of its input, whose values are within 1 of it */
+/* Shape of a batch norm's input, and its number of groups. All values of the input are within 1 of `mean`. */
 static const struct shape {
     int64_t images, height, width, channels, groups;
     float mean;

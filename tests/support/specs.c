@@ -171,8 +171,8 @@ static d9_shape samples(const op_spec *s, int64_t channels) {
     return s->t ? (d9_shape){3, {s->t, s->n, channels}} : (d9_shape){4, {s->n, s->h, s->w, channels}};
 }
 
-/* Add a value in scratch memory: an input of the compute type, an output of the compute type, an input of the master
- * type. */
+/* Add a value in scratch memory. add_activation: an input of the compute type; add_result: an output of the compute
+ * type; add_master: an input of the master type. */
 static d9_value_id add_activation(op_case *c, const char *name, d9_shape shape) {
     return op_input(c, name, D9_BUFFER_SCRATCH, c->compute, shape, -2, 2);
 }

@@ -236,7 +236,7 @@ static void norm_case(fixture *f, const setting *s, const d9_kernel_norm *n, dou
             y->want[at] = (x->want[at] - sum / members) * inverse * scale->want[c] + scale->want[c_count + c];
         }
     const double cancelled = 1e-6 * (1 + fabs(offset));      /* x - mean loses digits in f32 */
-    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the values: means may be near 0 */
+    check(mean, s, "norm mean", 2e-7 * sqrt(sizes / means)); /* relative to the input: the means may be near 0 */
     check(inv_std, s, "norm inv_std", 1e-6);
     check(running, s, "norm running statistics", 1e-6);
     check(y, s, "norm", cancelled);

@@ -52,7 +52,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 typedef struct network {
     const struct row *row;
     d9_session session;
-    d9_graph forward; /* the training list from first_trained to the loss */
+    d9_graph forward; /* nodes of a training step, from the first that has trained parameters to the loss */
     d9_plan *plan;
     double *state, *gradient;
     int32_t *maxima, *initial_maxima; /* index of each pool window's maximum: now, and with unchanged weights */

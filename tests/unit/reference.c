@@ -361,7 +361,7 @@ static double loss_by_hand(const op_case *c, int64_t i) { return op_loss_by_hand
 
 TEST(forward_agrees_with_loops_by_hand) {
 #define ROW(op, name) [D9_OP_##op] = name##_by_hand
-    static const by_hand hands[D9_OP_COUNT] = {
+    static const by_hand expected_by_hand[D9_OP_COUNT] = {
         ROW(CONV, conv),       ROW(LINEAR, linear),       ROW(NORM, norm),       ROW(NORM_EVAL, norm_eval),
         ROW(POOL, pool),       ROW(MEAN_POOL, mean_pool), ROW(BIAS, bias),       ROW(EMBED_BACKWARD, embed_backward),
         ROW(DROPOUT, dropout), ROW(CONCAT, concat),       ROW(SLICE, slice),     ROW(MIX, mix),
@@ -374,7 +374,7 @@ TEST(forward_agrees_with_loops_by_hand) {
     for (int i = 0; i < op_spec_count(); i++) {
         op_case c;
         const d9_op op = op_spec_op(i);
-        const by_hand hand = hands[op];
+        const by_hand hand = expected_by_hand[op];
         if (!hand && (strstr(d9_op_name(op), "_backward") || op == D9_OP_ACT)) continue; /* gradients.c, formulas.c */
         if (!hand && (op == D9_OP_RECUR || op == D9_OP_METRICS || op == D9_OP_ORTHOGONAL_UPDATE)) continue; /* below */
         if (!hand) fail_msg("no function computes %s by hand", d9_op_name(op));

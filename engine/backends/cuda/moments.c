@@ -227,7 +227,7 @@ static d9_status run_backward(d9_context *context, const d9_site *site, int64_t 
                                  &gradients));
 }
 
-/* ---- the table ---- */
+/* ---- the table of rules ---- */
 
 #define FORWARD(rule_name, count, ...)                                                                                 \
     {                                                                                                                  \

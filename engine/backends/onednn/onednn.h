@@ -12,7 +12,8 @@ typedef struct d9_onednn {
 
 static inline d9_onednn *d9_onednn_of(const d9_site *site) { return d9_cpu_device_of(site)->library_state; }
 
-/* Returns D9_DEVICE with oneDNN's error and the node (`site` NULL: none), unless `result` is success. */
+/* Returns D9_OK if `result` is success, otherwise D9_DEVICE; the message names oneDNN's error and the node of `site`
+ * (NULL: no node). */
 D9_MUST_USE d9_status d9_onednn_check(d9_context *context, const d9_site *site, dnnl_status_t result);
 
 /* Measures the rate of large matrix products of the type, in operations per second; 0: not supported. */
@@ -37,7 +38,8 @@ typedef struct d9_library_conv {
     /* memory: arguments in the primitive's layout; plain: in the layout of the graph's buffers, NULL if images are side
      * by side */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at, scratch_bytes; /* offsets in the scratch memory; bytes needed */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at,
+        scratch_bytes; /* two byte offsets in the scratch memory, and its size */
     char choice[64];
 } d9_onednn_conv;
 

@@ -68,9 +68,9 @@ d9_status d9_reference_PASTE(const d9_reference_op *op) {
     double *to = op->out[0];
     for (int64_t n = 0; n < images; n++)
         for (int64_t i = 0; i < size; i++) {
-            const double row = (double)(i / (shape->d[2] * shape->d[3])),
-                         column = (double)(i / shape->d[3] % shape->d[2]);
-            const bool inside = row >= top && row < bottom && column >= left && column < right;
+            const int64_t row = i / (shape->d[2] * shape->d[3]), column = i / shape->d[3] % shape->d[2];
+            const bool inside =
+                (double)row >= top && (double)row < bottom && (double)column >= left && (double)column < right;
             to[n * size + i] = x[(inside ? images - 1 - n : n) * size + i];
         }
     return D9_OK;

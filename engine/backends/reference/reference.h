@@ -37,7 +37,7 @@ D9_MUST_USE d9_status d9_reference_scratch(const d9_reference_op *op, int which,
 /* Rounds `doubles` to the type of a value and stores them; operations need it only for inputs updated in place. */
 void d9_reference_write(const d9_reference_op *op, d9_value_id value, const double *doubles);
 
-/* Input i, and output 0, of the operation: their types and shapes. */
+/* The graph values (type, shape) of input i and of output 0 of the operation. */
 static inline const d9_value *d9_reference_in(const d9_reference_op *op, int i) {
     return &op->site->graph->values[op->node->inputs[i]];
 }

@@ -85,7 +85,7 @@ void D9_LOOP_NAME(act_backward)(d9_kernel_in dy, d9_kernel_in reference, d9_kern
     for (int64_t at = begin, n; at < end; at += n) {
         n = d9_tile_count(at, end);
         const float *from = d9_tile_load(dy, at, n, tile), *t = d9_tile_load(reference, at, n, reference_tile);
-        d9_tile_act_backward(act, from, t, n, slopes); /* in a separate tile, because dx may be the array dy */
+        d9_tile_act_backward(act, from, t, n, slopes); /* not into dx, which may be the same array as dy */
         float *to = d9_tile_target(dx, at, tile);
         d9_tile_copy(slopes, n, to);
         d9_tile_store(dx, at, n, to);

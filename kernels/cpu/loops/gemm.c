@@ -209,6 +209,7 @@ void D9_LOOP_NAME(gemm_pack_along)(const struct d9_gemm_pack *p) {
 D9_INLINE void pack_lane(const int64_t panel, const bool pairs, const void *const *row, int64_t from, int64_t count,
                          float *to) {
     if (pairs) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): the caller has set both rows */
         const uint16_t *low = (const uint16_t *)row[0] + from, *high = (const uint16_t *)row[1] + from;
         uint32_t *lane = (uint32_t *)(void *)to;
         if (count >= panel) {
