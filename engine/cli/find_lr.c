@@ -227,10 +227,12 @@ static void put_loss_tick(const axis *loss, double value, int digits, d9_text *t
 
 static void put_loss_ticks(const axis *loss, d9_text *text) {
     const double step = d9_axis_step(loss->high - loss->low, 5);
-    if (!loss->logarithmic)
+    if (!loss->logarithmic) {
         for (int64_t tick = llround(ceil(loss->low / step)); (double)tick * step <= loss->high; tick++)
             put_loss_tick(loss, (double)tick * step, d9_axis_digits(step), text);
-    for (int power = (int)floor(log10(loss->low)); loss->logarithmic && power <= log10(loss->high); power++)
+        return;
+    }
+    for (int power = (int)floor(log10(loss->low)); power <= log10(loss->high); power++)
         for (int i = 0; i < 3; i++) {
             const double value = (double[]){1, 2, 5}[i] * pow(10, power);
             if (value >= loss->low && value <= loss->high)

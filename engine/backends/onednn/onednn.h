@@ -38,8 +38,8 @@ typedef struct d9_library_conv {
     /* memory: arguments in the primitive's layout; plain: in the layout of the graph's buffers, NULL if images are side
      * by side */
     dnnl_memory_t memory[D9_CONV_ARGUMENTS], plain[D9_CONV_ARGUMENTS], workspace;
-    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at,
-        scratch_bytes; /* two byte offsets in the scratch memory, and its size */
+    int64_t staged_at[D9_CONV_ARGUMENTS], workspace_at; /* byte offsets in the scratch memory */
+    int64_t scratch_bytes;                              /* size of the scratch memory */
     char choice[64];
 } d9_onednn_conv;
 

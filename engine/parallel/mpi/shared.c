@@ -16,8 +16,8 @@ struct d9_shared_area {
     int file;           /* descriptor of the memfd; -1: ordinary memory, or closed after all tried to map it */
     bool mapped, tried; /* `own` is a mapping; the processes have tried to share the area */
     int ranks;          /* length of `base` and `part` */
-    uint8_t **base,
-        **part; /* (ranks) base: starts of all processes' areas, NULL: not shared; part: results of d9_shared_find */
+    uint8_t **base;     /* (ranks) starts of all processes' areas; NULL: not shared */
+    uint8_t **part;     /* (ranks) results of d9_shared_find */
 };
 
 /* Identifies a shared memory file to the other processes, which open it as /proc/PROCESS/fd/FILE. They compare device,
