@@ -127,15 +127,20 @@ add_sitting() { # EXPERIMENT ARM SEED END
         "$(cut -d ' ' -f 1-3 /proc/loadavg)" >>"$work/$1/sittings.tsv"
 }
 
+stop_child() {
+    stopped=143
+    [ -z "$child" ] || kill -TERM $child 2>/dev/null || true # it may have ended
+}
+
 train() { # EXPERIMENT SHARD TOTAL ARM SEED
     echo "$(date '+%H:%M') $1 $4 seed $5"
     status=0 stopped='' child=''
-    trap 'stopped=143; [ -z "$child" ] || kill -TERM $child 2>/dev/null' INT TERM HUP
+    trap stop_child INT TERM HUP
     prefix='exec nice -n 19' # exec: the child that a signal ends is dawn9 itself
     experiment "$1" --shard "$2/$3" --quiet &
     child=$!
     prefix=''
-    [ -z "$stopped" ] || kill -TERM $child # a signal came before the child was known
+    [ -z "$stopped" ] || stop_child # a signal came before the child was known
     wait $child || status=$?
     [ $status -le 128 ] || { status=0; wait $child || status=$?; } # a trap had ended the first wait
     trap - INT TERM HUP

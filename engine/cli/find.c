@@ -119,7 +119,8 @@ static d9_status fail_not_found(d9_cli *cli, d9_installed_kind kind, const char 
     d9_text_init(&cli->context, &places);
     for (int i = 1; usual[i]; i++) d9_text_add(&places, "%s %s", usual[i + 1] ? ", in" : " or in", usual[i]);
     if (d9_installed_find(&cli->context, kind, usual[1], path)) {
-        const size_t folder_bytes = strlen(path) - strlen(usual[1]); /* NOLINT(clang-analyzer-core.*): a list has two */
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): every list of folders has two entries */
+        const size_t folder_bytes = strlen(path) - strlen(usual[1]);
         d9_text_add(&places, ", nor below %.*s", (int)folder_bytes, path);
     } else {
         d9_text_add(&places, ", and none came with this program: give the path of the file");

@@ -93,7 +93,8 @@ static d9_status try_from(search *s, int64_t *units, int64_t high, bool *fits) {
         status = try_batch(s, *units * unit, fits);
         if (status != D9_USAGE) break;
         d9_context_clear(s->context);
-        *units = images / (images / (*units * unit)) / unit + 1; /* NOLINT(clang-analyzer-core.*): a batch <= images */
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): the batch is not larger than the number of images */
+        *units = images / (images / (*units * unit)) / unit + 1;
     }
     return status == D9_USAGE ? D9_OK : status;
 }

@@ -58,8 +58,8 @@ static void plant_errors(const op_case *forward, int output, const double *gradi
     const d9_node *node = &forward->graph->nodes[0];
     const int64_t units = d9_shape_channels(&forward->graph->values[node->outputs[0]].shape);
     const int gates = d9_cell_counts_of((int)node->as.recur.cell).gates;
-    const int64_t width =
-        output == 1 ? units * units : units; /* outputs: 0 dgx (T, N, G H), 1 dU (G H, H), 2 db (G H) */
+    /* outputs: 0 dgx (T, N, G H), 1 dU (G H, H), 2 db (G H) */
+    const int64_t width = output == 1 ? units * units : units;
     for (int planted = 0; planted < 2 * gates; planted++) {
         memcpy(many_b, gradient, (size_t)count * sizeof *gradient);
         for (int64_t i = 0; i < count; i++)

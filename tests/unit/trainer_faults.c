@@ -222,8 +222,8 @@ FAULT_TEST(test_a_full_disk_loses_no_trained_epoch) {
         "backend: reference\nprecision: f32\nmodel: {name: vgg, channels: [4, 4], hidden: 8, dropout: [0, 0, 0]}\n"
         "train: {epochs: 2.5, batch_size: 20, lr: {knots: [0, end], values: [0.01, 0.01]}}\n");
     b->config->data.image_size = 8;
-    b->config->measure =
-        d9_measure_find("perplexity"); /* improves in every epoch, so that keep: best writes a model each time */
+    /* perplexity improves in every epoch, so that keep: best writes a model each time */
+    b->config->measure = d9_measure_find("perplexity");
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         b->config->keep = rows[r].keep;
         const run_report whole = run_train_ok(&RUN_OPTIONS(b));

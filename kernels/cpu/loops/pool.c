@@ -81,7 +81,7 @@ D9_INLINE place_vector find_maximum(const d9_kernel_store store, d9_kernel_in x,
         for (int64_t q = columns.from; q < columns.until; q++) {
             const d9_vector v = d9_lanes_load(store, x.data, corner + r * line + q * pixel, left);
             const place_vector here = (place_vector){0} + (int32_t)(r * w->kernel + q);
-            const place_vector is_nan = (place_vector)(v != v); /* NOLINT(misc-redundant-expression) */
+            const place_vector is_nan = (place_vector)(v != v); /* NOLINT(misc-redundant-expression): true for a NaN */
             const place_vector taken = (place_vector)(v > best) | is_nan;
             best = (d9_vector)((taken & (place_vector)v) | (~taken & (place_vector)best));
             place = (taken & here) | (~taken & place);
