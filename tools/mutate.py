@@ -158,6 +158,8 @@ def changes(line):
     for m in re.finditer(r"(?<= )(" + "|".join(re.escape(o) for o in sorted(SWAPPED, key=len, reverse=True)) + r")(?= )", line):
         found["operator"].append((*m.span(), SWAPPED[m.group()]))
     for m in re.finditer(r"(?<![\w.])(\d+)([uUlL]*)(?![\w.])", line):
+        if line[m.start() - 1:m.end() + 1] == "{0}":  # sets all to zero; what is read is mostly set later
+            continue
         found["constant"].append((*m.span(), f"{int(m[1], 8 if m[1][0] == '0' else 10) + 1}{m[2]}"))
         if int(m[1]) in (1, 2):
             found["constant"].append((*m.span(), f"{int(m[1]) - 1}{m[2]}"))
@@ -176,7 +178,7 @@ def changes(line):
     for m in re.finditer(r"(?<![\w)])!(?=[\w(])", line):
         found["condition"].append((*m.span(), ""))
     for m in re.finditer(r" \? ", line):
-        found["condition"].append((*m.span(), " && false ? " if re.search(r"[=!<>]=|[<>] ", line[:m.start()]) else " != 0 ? "))
+        found["condition"].append((*m.span(), " && false ? " if re.search(r"[=!<>]=|[<>] ", line[:m.start()]) else " == 0 ? "))
     return {kind: sites for kind, sites in found.items() if sites}
 
 
@@ -230,8 +232,9 @@ class Judge:
         for name in LIBRARIES:
             path = os.path.join(self.build, name)
             if os.path.exists(path):
-                # Debug information has column numbers, which a mistake can change.
-                subprocess.run(["objcopy", "-D", "--strip-debug", path, path + ".bare"], check=True)
+                # Debug information has column numbers, which a mistake can change, and the build ID is a hash of it, too.
+                subprocess.run(["objcopy", "-D", "--strip-debug", "--remove-section=.note.gnu.build-id", path, path + ".bare"],
+                               check=True)
                 with open(path + ".bare", "rb") as file:
                     result.update(file.read())
         return result.hexdigest()

@@ -109,6 +109,10 @@ accepts "$dawn9" generate stopped --words 40 --seed 5 --threads 2
 same words.txt "$out" "the same seed gives other words"
 accepts "$dawn9" generate stopped --words 40 --seed 6
 differ words.txt "$out" "another seed gives the same words"
+accepts "$dawn9" generate stopped --words 40 --seed 1
+cp "$out" words.txt
+accepts "$dawn9" generate stopped --words 40
+same words.txt "$out" "the seed is not 1 where none is given"
 prints '^ann sees [a-z<>]+ [a-z<>]+ $' "$dawn9" generate stopped --words 2 --start 'ann sees' --temperature 0.01
 rejects 2 'start zebra <unk>' "$dawn9" generate stopped --start 'ann zebra'
 rejects 2 'temperature 0: 0.001' "$dawn9" generate stopped --temperature 0

@@ -243,6 +243,8 @@ record best 'd["accuracy"] == d["epochs"][d["best_epoch"] - 1]["accuracy"] and d
     'any(e["accuracy_tta"] is None for e in d["epochs"]) and d["epochs"][-1]["accuracy_tta"] is not None'
 accepts "$dawn9" train tiny.yaml --set keep=best --set data.validation=64 --set train.epochs=6 --lr 0.9 --set eval.tta=every --out every
 says '^model      of epoch [1-6], best validation accuracy: '
+accepts "$dawn9" train tiny.yaml --without flip_tta --set keep=best --set data.validation=64 --set train.epochs=1 --out one-view
+says '^model      of epoch 1, best validation accuracy: '
 record every 'd["accuracy_tta"] == max(e["accuracy_tta"] for e in d["epochs"]) > d["epochs"][-1]["accuracy_tta"]' \
     '[e["accuracy"] for e in d["epochs"]] == [e["accuracy"] for e in result("best")["epochs"]]'
 cp best.txt "$out"

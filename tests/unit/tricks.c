@@ -318,8 +318,9 @@ TEST(lookahead_resets_the_state_to_its_average) {
     } rows[] = {{"lookahead: {decay: 0.9, every: 3, power: 2}, ema: {}", "..x..x..x..x", 2, -1, "average"},
                 {"lookahead: {decay: 0.9, every: 3, power: 0}", "..x..x..x..x", 0, -1, "slow"},
                 {"lookahead: {decay: 0.9, every: 3, power: 1, last: 5}", "......x..x..", 1, 6, NULL},
+                {"lookahead: {decay: 0.9, every: 3, power: 1, last: 1}", "..........x.", 1, 10, NULL},
                 {"lookahead: {decay: 0.9, every: 3, power: 0, last: 100}", "..x..x..x..x", 0, -1, NULL}};
-    for (int r = 0; r < 4; r++) {
+    for (int r = 0; r < 5; r++) {
         const d9_program *p = build(TINY, rows[r].options);
         const d9_node *slow = program_node(&p->train, D9_OP_LERP, "tail.slow"), *copy = slow + 1;
         assert_string_equal(copy->role, "tail.state");
