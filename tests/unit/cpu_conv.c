@@ -59,7 +59,7 @@ static guarded between_guards(int64_t bytes, int64_t shift) {
 /* Allocates an array that ends at an unmapped page, so that reads past its end crash at every instruction set:
  * sanitizers check only some (cmake/isa.cmake). */
 static guarded before_unmapped_page(int64_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = ((size_t)bytes + page - 1) / page * page;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = (size_t)bytes / page * page + page;
     guarded g = {.bytes = bytes, .payload = bytes, .mapped = mapped};
     g.all = mmap(NULL, mapped + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(g.all != MAP_FAILED && mprotect(g.all + mapped, page, PROT_NONE) == 0);
@@ -263,21 +263,22 @@ typedef struct pooled {
     guarded maxima, places; /* places: position of each maximum in its window, 0 to 3, one byte */
 } pooled;
 
+/* For a forward pass, arrays to write, between guards; for a backward pass, arrays to read, before an unmapped page. */
 static pooled new_pooled(const d9_cpu_conv_shape *s, bool shifted) {
     pooled p = {.high = s->out_height / 2, .wide = s->out_width / 2};
     const int64_t count = s->images * p.high * p.wide * s->outputs;
     const int64_t each = d9_kernel_store_bytes(s->store);
-    p.maxima = between_guards(count * each, shifted ? each : 0);
-    p.places = between_guards(count, shifted ? 1 : 0);
+    const bool forward = s->pass == D9_CPU_CONV_FORWARD;
+    p.maxima = forward ? between_guards(count * each, shifted ? each : 0) : before_unmapped_page(count * each);
+    p.places = forward ? between_guards(count, shifted ? 1 : 0) : before_unmapped_page(count);
     return p;
 }
 
 static unsigned char *place_at(const pooled *p, int64_t i) { return (unsigned char *)p->places.data + i; }
 
 static void free_pooled(pooled *p) {
-    check_guards(&p->maxima);
-    check_guards(&p->places);
-    free(p->maxima.all), free(p->places.all);
+    if (!p->maxima.mapped) check_guards(&p->maxima), check_guards(&p->places);
+    free_guarded(&p->maxima), free_guarded(&p->places);
 }
 
 /* Index in the convolution's output of pixel `place`, 0 to 3, of a window. */
@@ -334,7 +335,7 @@ static void check_pooled_forward(const conv_case *c, const d9_cpu_conv_kernel *k
 static void check_pooled_backward(const conv_case *c, const d9_cpu_conv_kernel *kernel, const d9_cpu *cpu) {
     const d9_cpu_conv_shape *s = &c->shape;
     const int64_t bytes = c->counts[result_index(s->pass)] * d9_kernel_store_bytes(store_of_output(s));
-    pooled p = new_pooled(s, s->height % 2);
+    pooled p = new_pooled(s, false);
     guarded y = between_guards(c->counts[2] * d9_kernel_store_bytes(s->store), 0), want = between_guards(bytes, 0),
             got = between_guards(bytes, 0);
     memset(y.data, 0, (size_t)y.bytes);
