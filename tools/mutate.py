@@ -254,6 +254,7 @@ class Judge:
             right = file.read()
         lines = right.split("\n")
         lines[number - 1] = wrong
+        hide_from_git(name, True)  # in a changed tree, the version of dawn9, and so its code, ends in "+"
         try:
             write(path, "\n".join(lines))
             libraries = ["dawn9_engine", "dawn9_kernels", "dawn9_cli", *PRODUCT]
@@ -274,6 +275,12 @@ class Judge:
             return "survived"
         finally:
             write(path, right)
+            hide_from_git(name, False)
+
+
+def hide_from_git(name, hidden):
+    option = "--assume-unchanged" if hidden else "--no-assume-unchanged"
+    subprocess.run(["git", "-C", TREE, "update-index", option, name], check=True)
 
 
 def write(path, text):
