@@ -201,6 +201,9 @@ PYTHON
 accepts timeout -k 1 120 python3 ignoring.py "$dawn9" experiment short.yaml --seeds 1 --out ignored --workers 2 --quiet
 mkdir bin && printf '#!/bin/sh\nexit 1\n' >bin/sbatch && chmod +x bin/sbatch
 ends 4 'sbatch' env PATH="$PWD/bin:$PATH" python3 ignoring.py "$dawn9" experiment short.yaml --out unsent --slurm
+ends 4 'sbatch Slurm' env PATH=/nowhere "$dawn9" experiment short.yaml --out unsent --slurm
+printf '#!/bin/sh\necho 7; echo more\n' >bin/sbatch
+prints '^submitted  job 7, [0-9]+ tasks ' env PATH="$PWD/bin:$PATH" "$dawn9" experiment short.yaml --out unsent --slurm
 ends 4 '--devices 4096' timeout -k 1 120 python3 ignoring.py "$dawn9" experiment short.yaml --set backend=auto --set precision=auto --out gpus --devices 4096
 
 # ---- names that are not UTF-8 ----

@@ -40,6 +40,15 @@ runs = [json.load(open(f"exp/runs/full/seed{seed}/result.json")) for seed in (1,
 assert any(run["accuracy"] != run["accuracy_tta"] for run in runs)
 for run in runs:
     assert [rows["full", str(run["seed"]), str(e)] for e in (1, 2)] == [row["accuracy"] for row in run["epochs"]], rows
+means = [row for row in csv.DictReader((line for line in open("exp/report/accuracy_means.tsv") if line.strip()), delimiter="\t")
+    if row["arm"] == "full"]
+for row in means:
+    scores = [rows["full", str(seed), row["epoch"]] for seed in (1, 2, 3)]
+    assert abs(float(row["mean"]) - sum(scores) / 3) < 1e-6, (row, scores)
+assert [row["epoch"] for row in means] == ["1", "2"]
+settings = dict(line.split(" = ", 1) for line in open("exp/report/settings.gp"))
+low, high, tick = (float(settings[f"forest_{key}"]) for key in ("low", "high", "tick"))
+assert low < 0 < high and 2 < (high - low) / tick < 6, settings # the axis has about four marks
 PYTHON
 has exp/report/settings.gp 'without TTA'
 mkdir -p every

@@ -162,6 +162,21 @@ TEST(resized_boxes_match_torchvision) {
     assert_within(place_squares / count * 12, 1, most);
 }
 
+TEST(a_resized_box_can_have_one_row) {
+    const d9_augment_rule rule = {3, 2, 6, 8, 8, {[D9_AUGMENT_RESIZE] = {0.08f, 4.0f / 3}}};
+    int low = 0, different = 0;
+    for (uint32_t sample = 0; sample < 1000; sample++) {
+        const d9_augment_draws draws = d9_augment_draw(&rule, sample, 2);
+        const int32_t y = draws.slot[D9_DRAW_CROP_Y], x = draws.slot[D9_DRAW_CROP_X];
+        int64_t box[4];
+        box_by_hand(&rule, sample, 0.08, 4.0 / 3, box);
+        low += box[0] == 1;
+        different += box[0] > 0 && (y != d9_augment_span((int)box[2], (int)box[0]) ||
+                                    x != d9_augment_span((int)box[3], (int)box[1]));
+    }
+    assert_true(low > 50 && different < 5);
+}
+
 /* In images of 3 x 32 and 32 x 3, a box of the whole area fits with no permitted ratio of its sides, so the largest
  * centred box of a permitted ratio is used. In a square image the whole image fits. */
 TEST(a_box_that_never_fits_is_replaced_by_the_largest_centred_one) {
