@@ -34,18 +34,19 @@ has exp/report.html 'dawn9 ablate tiny.yaml --only crop --seeds 3 --set title=x{
 # The curves of runs that were evaluated with TTA only at the end are without TTA throughout, and say so.
 asserts <<'PYTHON'
 import csv
-rows = {(row["arm"], row["seed"], row["epoch"]): float(row["accuracy"]) for row in csv.DictReader(
-    (line for line in open("exp/report/curves.tsv") if line.strip()), delimiter="\t")}
+table = lambda name: list(csv.DictReader((line for line in open(f"exp/report/{name}.tsv") if line.strip()), delimiter="\t"))
+rows = {(row["arm"], row["seed"], row["epoch"]): float(row["accuracy"]) for row in table("curves")}
 runs = [json.load(open(f"exp/runs/full/seed{seed}/result.json")) for seed in (1, 2, 3)]
 assert any(run["accuracy"] != run["accuracy_tta"] for run in runs)
 for run in runs:
     assert [rows["full", str(run["seed"]), str(e)] for e in (1, 2)] == [row["accuracy"] for row in run["epochs"]], rows
-means = [row for row in csv.DictReader((line for line in open("exp/report/accuracy_means.tsv") if line.strip()), delimiter="\t")
-    if row["arm"] == "full"]
+means = [row for row in table("accuracy_means") if row["arm"] == "full"]
 for row in means:
     scores = [rows["full", str(seed), row["epoch"]] for seed in (1, 2, 3)]
     assert abs(float(row["mean"]) - sum(scores) / 3) < 1e-6, (row, scores)
 assert [row["epoch"] for row in means] == ["1", "2"]
+bars = [(row["low"], row["high"]) for row in table("ladder")]
+assert bars == [(row["accuracy_low"], row["accuracy_high"]) for row in table("arms")] and len(bars) == 2, bars
 settings = dict(line.split(" = ", 1) for line in open("exp/report/settings.gp"))
 low, high, tick = (float(settings[f"forest_{key}"]) for key in ("low", "high", "tick"))
 assert low < 0 < high and 2 < (high - low) / tick < 6, settings # the axis has about four marks

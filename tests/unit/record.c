@@ -353,6 +353,12 @@ TEST(a_submission_has_all_fields, open_fixture) {
     assert_string_equal(text_at(root, "framework"), "dawn9");
     assert_string_equal(text_at(root, "hardware"), "A processor, 2 threads");
     assert_int_equal(strlen(text_at(root, "timestamp")), 10);
+    for (int threads = 0; threads < 2; threads++) { /* 0: a GPU */
+        b->result.device.threads = threads;
+        OK(d9_record_result(&record, &b->result));
+        assert_string_equal(text_at(read_json(b, "submission.json"), "hardware"),
+                            threads ? "A processor, 1 thread" : "A processor");
+    }
 }
 
 TEST(files_of_an_earlier_run_are_removed, open_fixture) {
