@@ -177,6 +177,13 @@ TEST(a_preview_shows_the_images_of_its_steps) {
             }
         assert_int_equal(unequal > 0, column > 2);
     }
+    for (int row = 0; row < sheet.rows; row++) { /* to the left of each image stands the name of its class */
+        int light = 0;
+        for (int y = sheet.top + row * pitch; y < sheet.top + (row + 1) * pitch; y++)
+            for (int x = 0; x < sheet.left; x++) light += sheet.pixels[3 * (y * sheet.width + x)] == 240;
+        const char *name = session->dataset->class_names[session->dataset->train.labels[row]];
+        assert_true(light > 0 && sheet.left >= d9_sheet_name_width(name));
+    }
     const d9_coefficient *bottom = &program_node(&session->program.train, D9_OP_PASTE, "image.paste")->as.paste.bottom;
     for (int64_t step = 8; step <= 28; step += 4)
         assert_true(d9_coefficient_at(&session->program, bottom, step) ==
