@@ -31,8 +31,8 @@ template <int S> D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2],
 }
 #endif
 #else
-/* On the simulated GPU, lanes exchange their numbers through shared memory. __syncwarp orders these accesses, so the race
- * check does not watch them: that would take a fifth of the time of a training run there. */
+/* On the simulated GPU, lanes exchange their numbers through shared memory. __syncwarp orders these accesses, so the
+ * race check does not watch them: that would take a fifth of the time of a training run there. */
 template <int S> D9_UNWATCHED D9_DEVICE void d9_mma(const uint32_t a[4], const uint32_t b[2], float d[4]) {
     D9_SHARED(float, numbers, D9_BLOCK * 12);
     const int lane = static_cast<int>(threadIdx.x) % D9_WARP, g = lane / 4, t = lane % 4;
