@@ -17,6 +17,8 @@ cd "$(dirname "$0")/.."
 tree=$PWD/build/mutate
 commit=$(git rev-parse HEAD)
 [ -d "$tree" ] || git clone --quiet --shared . "$tree"
+# A run that was killed leaves its mistake hidden from git (hide_from_git), and checkout would keep it.
+git -C "$tree" ls-files -v | sed -n 's/^h //p' | xargs -r git -C "$tree" update-index --no-assume-unchanged --
 git -C "$tree" fetch --quiet origin HEAD
 git -C "$tree" checkout --quiet --force --detach "$commit"
 
